@@ -2,6 +2,7 @@
 
 import type { RunDocument, RunTest } from "../src/api/generated/results";
 import { grouped } from "../src/model/format";
+import { ofBound } from "../src/model/headline";
 import { GLYPH } from "../src/model/verdicts";
 import { CHOICES, type Choice, chosen, matches } from "./data";
 import { detail } from "./detail";
@@ -130,6 +131,7 @@ export class TestList {
         el("strong", { class: "clip" }, test.kernel),
         el("span", { class: "muted" }, `on ${this.devices.get(test.device) ?? test.device}`),
         this.document.suites.length > 1 && suite ? el("span", { class: "muted" }, suite.id) : null,
+        test.mismatched > 0 ? el("b", {}, ofBound(test)) : null,
         el("span", { class: "first-line muted clip" }, test.message.split("\n", 1)[0]?.slice(0, 300)),
       ),
     );

@@ -1,12 +1,14 @@
 /** The HTTP half of the contract. Every failure becomes an Error whose message is a sentence for a person. */
 
-import type { SuiteHistory, TestHistory } from "./generated/results";
+import type { Comparison, RunSides, SuiteHistory, TestHistory, TextVersion } from "./generated/results";
 import type {
   Devices,
   Job,
   JobKind,
   KernelDetail,
+  KernelNow,
   ModelList,
+  PairingLink,
   Results,
   Share,
   SuiteDetail,
@@ -29,7 +31,7 @@ export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
-async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+export async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
   let response: Response;
   try {
     response = await fetch(path, { ...init, headers: { Accept: "application/json", ...init.headers } });
@@ -57,12 +59,19 @@ function sentence(body: unknown): string | null {
 /** A foreign page cannot send this header without a CORS preflight, which the server refuses. */
 const CHANGES = { "X-Tapml": "1" };
 
-function post<T>(path: string, body: object): Promise<T> {
+export function post<T>(path: string, body: object, method = "POST"): Promise<T> {
   const headers = { ...CHANGES, "Content-Type": "application/json" };
-  return request(path, { method: "POST", headers, body: JSON.stringify(body) });
+  return request(path, { method, headers, body: JSON.stringify(body) });
 }
 
 const part = encodeURIComponent;
+
+async function bytes(path: string): Promise<ArrayBuffer> {
+  const response = await fetch(path);
+  if (response.ok) return response.arrayBuffer();
+  const body: unknown = await response.json().catch(() => null);
+  throw new ApiError(sentence(body) ?? `The server answered ${response.status}.`, response.status);
+}
 
 export const api = {
   models: () => request<ModelList>("/api/models"),
@@ -76,10 +85,36 @@ export const api = {
   history: (suite: string) => request<SuiteHistory>(`/api/suites/${part(suite)}/history`),
   testHistory: (suite: string, test: string) =>
     request<TestHistory>(`/api/suites/${part(suite)}/history/${part(test)}`),
+  runs: (suite: string) => request<RunSides>(`/api/suites/${part(suite)}/runs`),
+  comparison: (suite: string, before: string, after: string) =>
+    request<Comparison>(`/api/suites/${part(suite)}/comparison?before=${part(before)}&after=${part(after)}`),
   devices: () => request<Devices>("/api/devices"),
   job: (job: string, after: number) => request<Job>(`/api/jobs/${part(job)}?after=${after}`),
-  startJob: (kind: JobKind, suite: string, devices: string[], kernels: string[] | null) =>
-    post<{ job: string }>("/api/jobs", { kind, suite, devices, kernels }),
+  startOutputs: (what: "outputs" | "workgroups", suite: string, test: string, device: string) =>
+    post<{ job: string }>(`/api/suites/${part(suite)}/tests/${part(test)}/${what}`, { device }),
+  outputs: (job: string) => bytes(`/api/jobs/${part(job)}/outputs`),
+  blob: (digest: string) => bytes(`/blobs/${part(digest)}`),
+  /** `files`: texts that are tried in the place of those on disk. */
+  startJob: (
+    kind: JobKind,
+    suite: string,
+    devices: string[],
+    kernels: string[] | null,
+    files?: Record<string, string>,
+  ) => post<{ job: string }>("/api/jobs", { kind, suite, devices, kernels, ...(files && { files }) }),
+  /** `was`: SHA-256 of the text that this one was made from. Another one there by now is an ApiError of status 409. */
+  versions: (suite: string, kernel: string) =>
+    request<{ versions: TextVersion[] }>(`/api/suites/${part(suite)}/kernels/${part(kernel)}/versions`),
+  /** Why a kernel would be none with these texts in the place of its own; null where it is one. */
+  checkFiles: (suite: string, kernel: string, files: Record<string, string>) =>
+    post<{ problem: string | null }>(`/api/suites/${part(suite)}/kernels/${part(kernel)}/check`, { files }),
+  writeFile: (suite: string, kernel: string, name: string, text: string, was: string) =>
+    post<{ digest: string; kernel: KernelNow }>(
+      `/api/suites/${part(suite)}/kernels/${part(kernel)}/files/${part(name)}`,
+      { text, was },
+      "PUT",
+    ),
+  pair: () => post<PairingLink>("/api/pairings", {}),
   shares: (suite: string) => request<{ shares: Share[] }>(`/api/suites/${part(suite)}/shares`),
   createShare: (suite: string, test: string, device: string, days: number | null) =>
     post<{ path: string; share: Share }>(`/api/suites/${part(suite)}/tests/${part(test)}/shares`, {

@@ -1,7 +1,7 @@
 /** The page's one Socket.IO connection. Without it the page still works, by polling (see feed.ts). */
 
 import { io, type Socket } from "socket.io-client";
-import type { JobMessage } from "./types";
+import type { JobMessage, KernelsMessage } from "./types";
 
 let shared: Socket | null = null;
 
@@ -15,6 +15,12 @@ export function onJobMessage(handle: (message: JobMessage) => void): () => void 
   const s = socket();
   s.on("job", handle);
   return () => s.off("job", handle);
+}
+
+export function onKernelsChanged(handle: (message: KernelsMessage) => void): () => void {
+  const s = socket();
+  s.on("kernels", handle);
+  return () => s.off("kernels", handle);
 }
 
 export function onDevicesChanged(handle: () => void): () => void {

@@ -139,23 +139,47 @@ export interface KernelSummary {
   files: string[];
 }
 
+/** How a suite of a language model writes. */
+export interface SuiteGeneration {
+  capacity: number;
+  vocabulary: number;
+  bytes_per_token: number;
+  tokenizer: boolean;
+  /** It attends to what an encoder leaves, so nothing is written here. */
+  encoder: boolean;
+  /** That it was carved with. */
+  prompt: string | null;
+}
+
 /** In the detail the lists stand where the summary has their counts. */
 export interface SuiteDetail extends SuiteFacts {
+  /** Null where the model writes no text. */
+  generation: SuiteGeneration | null;
   steps: { description: string; inputs: Record<string, TensorRef>; outputs: TensorRef[] }[];
   graph: Graph;
   tests: TestRef[];
   kernels: KernelSummary[];
 }
 
-export interface KernelFile {
+/** A file of a kernel: its text, its SHA-256, and where it lies. */
+export interface TextFile {
   name: string;
   text: string;
+  digest: string;
+  path: string;
+}
+
+export interface KernelFile extends TextFile {
   edited: boolean;
 }
 
 export interface KernelDetail {
+  /** Of these texts, as `kernel_digests` of results; null where the kernel is damaged. */
+  digest: string | null;
   kernel: string;
   files: KernelFile[];
+  /** Its kernels/NAME.json. */
+  document: TextFile;
   nodes: string[];
   bundle: KernelBundle;
   unsupported: string | null;
@@ -180,6 +204,7 @@ export interface KernelVariant {
   launches: {
     entry_point: string;
     operands: ({ argument: number } | { temporary: number })[];
+    uniforms?: { name: string; dtype: string; value: Expression }[];
     grid: Expression[];
   }[];
   temporaries: Expression[];
@@ -208,6 +233,25 @@ export interface TestDetail extends TestRef {
 export interface Device extends DeviceDocument {
   busy: boolean;
   unavailable: string | null;
+  /** What the server started it as ("chromium"); null for one that somebody opened. */
+  started: string | null;
+}
+
+/** One that was connected. */
+export interface GoneDevice extends DeviceDocument {
+  why: string;
+}
+
+/** How another machine's browser becomes a device; without `link` none can. */
+export interface PairingLink {
+  link: string | null;
+  /** `path`: the dark modules of a square of `size`, for SVG. */
+  qr: { size: number; path: string } | null;
+  secure: boolean;
+  /** This machine's in its network. */
+  address: string | null;
+  port: number;
+  seconds: number;
 }
 
 export interface Startable {
@@ -219,14 +263,27 @@ export interface Startable {
 export interface Devices {
   connected: Device[];
   startable: Startable[];
+  gone: GoneDevice[];
+}
+
+/** A kernel as it is on disk. */
+export interface KernelNow {
+  /** Of all that a device is given of it, as `kernel_digests` of results; null where it is damaged. */
+  digest: string | null;
+  edited: boolean;
+}
+
+/** Body of the Socket.IO event "kernels": they were written, by whomever. */
+export interface KernelsMessage {
+  suite: string;
+  kernels: Record<string, KernelNow>;
 }
 
 export interface Results {
   validations: ValidationDocument[];
   offloads: OffloadDocument[];
   locates: LocateDocument[];
-  /** Device id -> kernels that were edited since its validation ran. */
-  outdated: Record<string, string[]>;
+  kernels: Record<string, KernelNow>;
   /** Sentences of results that are left out, for they are no such documents. */
   problems: string[];
 }
@@ -261,8 +318,9 @@ export type JobEvent =
   /** `kernels` is not promised by version 1; with it a job started elsewhere shows what it waits for. */
   | { type: "started"; kind: JobKind; total: number; kernels?: string[] | null }
   | { type: "device"; device: Device }
-  | { type: "compile"; device: string; kernel: string; done: number; total: number }
-  | { type: "verdict"; device: string; result: TestResult }
+  | { type: "kernels"; digests: Record<string, string>; trial?: boolean }
+  | { type: "compile"; device: string; kernel: string; done: number; total: number; left?: number | null }
+  | { type: "verdict"; device: string; result: TestResult; left?: number | null }
   | { type: "step"; device: string; step: OffloadStep; number: number; total: number }
   | { type: "final"; device: string; final: OffloadDocument["final"] }
   | { type: "examine"; device: string; kernel: string; test: string; number: number; total: number }

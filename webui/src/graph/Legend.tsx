@@ -1,36 +1,37 @@
 import type { Marks } from "../model/locate";
-import { GLYPH, ORDER, type State, WORD } from "../model/verdicts";
+import { GLYPH, ORDER, type State } from "../model/verdicts";
+import { stateWord } from "./GraphNodes";
 import type { NodeStates, View } from "./types";
-
-const OFFLOAD: Partial<Record<State, string>> = {
-  pass: "on the device",
-  fail: "moved, then put back",
-  error: "operator error",
-  unsupported: "operator unsupported",
-  unbounded: "operator unbounded",
-  none: "not moved",
-};
 
 /** More suspects than these are numbered all the same. */
 const MOST_MARKS = 3;
 
-/** Only the states that occur, with how many nodes are in each. */
-export function Legend(props: { states: NodeStates; marks: Marks; view: View }) {
-  const counts = new Map<State, number>();
-  for (const state of props.states.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
+/** Only the states that occur, with how many nodes are in each. `words`: of nodes for which there are others. */
+export function Legend(props: {
+  states: NodeStates;
+  marks: Marks;
+  view: View;
+  words: ReadonlyMap<string, string>;
+}) {
+  const counts = new Map<State, Map<string, number>>();
+  for (const [node, state] of props.states) {
+    const of = counts.get(state) ?? new Map<string, number>();
+    const word = (state === "stale" ? undefined : props.words.get(node)) ?? stateWord(state, props.view);
+    counts.set(state, of.set(word, (of.get(word) ?? 0) + 1));
+  }
   if (counts.size === 0) return null;
   const marked = [...new Map([...props.marks.values()].map((mark) => [mark.label, mark])).values()];
   return (
     <ul class="row legend" aria-label="Nodes by state">
       {[...ORDER]
         .reverse()
-        .filter((state) => counts.has(state))
-        .map((state) => (
-          <li key={state}>
+        .flatMap((state) => [...(counts.get(state) ?? [])].map(([word, count]) => ({ state, word, count })))
+        .map(({ state, word, count }) => (
+          <li key={`${state} ${word}`}>
             <span class={`swatch is-${state}`} aria-hidden="true">
               {GLYPH[state]}
             </span>
-            {counts.get(state)} {(props.view === "offload" ? OFFLOAD[state] : undefined) ?? WORD[state]}
+            {count} {word}
           </li>
         ))}
       {marked.slice(0, MOST_MARKS).map((mark) => (

@@ -2,7 +2,10 @@
 
 import { Component } from "preact";
 import { useRef } from "preact/hooks";
-import type { Layout } from "./layout";
+import type { State } from "../model/verdicts";
+import { outlineOf } from "./culling";
+import { stateOf } from "./GraphNodes";
+import type { Box, Layout } from "./layout";
 import type { NodeStates } from "./types";
 import type { Size, Viewport } from "./viewport";
 
@@ -73,21 +76,21 @@ class Marks extends Component<MarksProps> {
 
   override render() {
     const { layout, states, across, down } = this.props;
-    return (
-      <g>
-        {layout.boxes
-          .filter((box) => box.kind === "kernel")
-          .map((box) => (
-            <rect
-              key={box.id}
-              class={`is-${states.get(box.id) ?? "none"}`}
-              x={box.x * across}
-              y={box.y * down}
-              width={Math.max(3, box.width * across)}
-              height={Math.max(1.5, box.height * down)}
-            />
-          ))}
-      </g>
-    );
+    const byState = new Map<State, Box[]>();
+    for (const box of layout.boxes) {
+      if (box.kind === "input" || box.kind === "output" || box.kind === "view") continue;
+      const small = {
+        ...box,
+        x: box.x * across,
+        y: box.y * down,
+        width: Math.max(3, box.width * across),
+        height: Math.max(1.5, box.height * down),
+      };
+      const state = stateOf(box, states);
+      byState.set(state, [...(byState.get(state) ?? []), small]);
+    }
+    return [...byState].map(([state, boxes]) => (
+      <path key={state} class={`is-${state}`} d={outlineOf(boxes, 1)} />
+    ));
   }
 }

@@ -13,12 +13,15 @@ export interface ViewportControl {
   setView: (change: (view: Viewport) => Viewport) => void;
   /** True from the first real movement on: the click that follows selects nothing. */
   dragged: RefObject<boolean>;
+  /** Was the last movement of somebody's hand? Whoever else sets the view says so here. */
+  byHand: RefObject<boolean>;
 }
 
 export function useViewport(element: RefObject<SVGSVGElement | null>): ViewportControl {
   const [view, setView] = useState<Viewport>({ x: 0, y: 0, scale: 1 });
   const [pane, setPane] = useState<Size>({ width: 0, height: 0 });
   const dragged = useRef(false);
+  const byHand = useRef(false);
 
   useEffect(() => {
     const svg = element.current;
@@ -31,6 +34,7 @@ export function useViewport(element: RefObject<SVGSVGElement | null>): ViewportC
     const wheel = (event: WheelEvent) => {
       event.preventDefault();
       const pixels = event.deltaMode === 1 ? event.deltaY * 20 : event.deltaY;
+      byHand.current = true;
       setView((old) => zoom(old, Math.exp(-pixels * 0.0018), at(event)));
     };
     const down = (event: PointerEvent) => {
@@ -46,6 +50,7 @@ export function useViewport(element: RefObject<SVGSVGElement | null>): ViewportC
       if (!dragged.current && Math.hypot(dx, dy) < DRAG) return;
       if (!dragged.current) svg.setPointerCapture(event.pointerId);
       dragged.current = true;
+      byHand.current = true;
       const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
       pointers.set(event.pointerId, now);
       if (other === undefined) {
@@ -75,5 +80,5 @@ export function useViewport(element: RefObject<SVGSVGElement | null>): ViewportC
       listening.abort();
     };
   }, [element]);
-  return { view, pane, setView, dragged };
+  return { view, pane, setView, dragged, byHand };
 }

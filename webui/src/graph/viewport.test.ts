@@ -1,6 +1,4 @@
 import { expect, it } from "vitest";
-import { suite } from "../model/fixture";
-import { step } from "./steps";
 import { fit, opening, reveal, zoom } from "./viewport";
 
 const pane = { width: 400, height: 300 };
@@ -23,19 +21,15 @@ it("zooms about the pointer", () => {
   expect((100 - after.x) / after.scale).toBeCloseTo((100 - before.x) / before.scale);
 });
 
-it("moves only when the box cannot be seen", () => {
+it("moves only when the box cannot be seen, and shows nothing beyond the picture's edges", () => {
   const view = { x: 0, y: 0, scale: 1 };
-  expect(reveal(view, { x: 10, y: 10, width: 50, height: 20 }, pane)).toBe(view);
-  const moved = reveal(view, { x: 10, y: 5000, width: 50, height: 20 }, pane);
-  expect(5000 + moved.y).toBeLessThan(pane.height);
-  expect(5000 + moved.y).toBeGreaterThan(0);
-});
-
-it("steps along the graph by arrow keys", () => {
-  const { graph } = suite;
-  expect(step(graph, null, "ArrowDown")).toBe("n0");
-  expect(step(graph, "n1", "ArrowDown")).toBe("n2");
-  expect(step(graph, "n1", "ArrowUp")).toBe("n0");
-  expect(step(graph, "n3", "ArrowRight")).toBeNull();
-  expect(step(graph, "n1", "x")).toBeNull();
+  const content = { width: 900, height: 9000 };
+  expect(reveal(view, { x: 10, y: 10, width: 50, height: 20 }, pane, content)).toBe(view);
+  const moved = reveal(view, { x: 600, y: 5000, width: 50, height: 20 }, pane, content);
+  expect(5010 + moved.y).toBe(pane.height / 2);
+  const away = { x: -500, y: -5000, scale: 1 };
+  const first = reveal(away, { x: 10, y: 10, width: 50, height: 20 }, pane, content);
+  expect(first).toEqual({ x: 0, y: 0, scale: 1 });
+  const last = reveal(view, { x: 800, y: 8970, width: 50, height: 20 }, pane, content);
+  expect(last).toEqual({ x: pane.width - 900, y: pane.height - 9000, scale: 1 });
 });

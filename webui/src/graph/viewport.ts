@@ -28,10 +28,7 @@ export function opening(content: Size, pane: Size, centre: number): Viewport {
   const whole = fit(content, pane);
   if (whole.scale >= 0.6) return whole;
   const scale = clamp(Math.min(1, Math.max(0.6, pane.width / content.width)));
-  const spare = pane.width - content.width * scale;
-  // As near to the middle as there is picture on both sides.
-  const x = spare >= 0 ? spare / 2 : Math.min(0, Math.max(spare, pane.width / 2 - centre * scale));
-  return { scale, x, y: 4 };
+  return { scale, x: centred(centre, content.width, pane.width, scale), y: 4 };
 }
 
 /** Zoom by a factor, keeping the point under the pointer where it is. */
@@ -41,8 +38,14 @@ export function zoom(view: Viewport, factor: number, at: { x: number; y: number 
   return { scale, x: at.x - (at.x - view.x) * real, y: at.y - (at.y - view.y) * real };
 }
 
-/** Bring a box into view; as it is when it can be seen already and its name can be read. */
-export function reveal(view: Viewport, box: { x: number; y: number } & Size, pane: Size): Viewport {
+/** Bring a box into view; as it is when it can be seen already and its name can be read. Near an edge of the picture it
+ * is not in the middle: nothing is to be seen beyond the edge. */
+export function reveal(
+  view: Viewport,
+  box: { x: number; y: number } & Size,
+  pane: Size,
+  content: Size,
+): Viewport {
   const scale = Math.max(view.scale, 0.5);
   const left = box.x * view.scale + view.x;
   const top = box.y * view.scale + view.y;
@@ -55,9 +58,15 @@ export function reveal(view: Viewport, box: { x: number; y: number } & Size, pan
   if (seen) return view;
   return {
     scale,
-    x: pane.width / 2 - (box.x + box.width / 2) * scale,
-    y: pane.height / 2 - (box.y + box.height / 2) * scale,
+    x: centred(box.x + box.width / 2, content.width, pane.width, scale),
+    y: centred(box.y + box.height / 2, content.height, pane.height, scale),
   };
+}
+
+/** The offset with which a place is in the middle, as far as there is picture on both sides; all of it, where it fits. */
+function centred(at: number, content: number, pane: number, scale: number): number {
+  const spare = pane - content * scale;
+  return spare >= 0 ? spare / 2 : Math.min(0, Math.max(spare, pane / 2 - at * scale));
 }
 
 function clamp(scale: number): number {

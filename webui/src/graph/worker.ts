@@ -1,6 +1,6 @@
-import type { Graph } from "../api/types";
-import { layoutGraph } from "./layout";
+import { layoutOutline } from "./layout";
+import type { Outline } from "./outline";
 
-self.addEventListener("message", (message: MessageEvent<Graph>) => {
-  self.postMessage(layoutGraph(message.data));
+self.addEventListener("message", ({ data }: MessageEvent<{ outline: Outline; asked: number }>) => {
+  self.postMessage({ layout: layoutOutline(data.outline), asked: data.asked });
 });

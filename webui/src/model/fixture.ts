@@ -1,7 +1,8 @@
 /** A small suite for the unit tests: take -> norm -> reshape -> norm, two devices. */
 
-import type { DeviceDocument, TestResult, Verdict } from "../api/generated/results";
+import type { DeviceDocument, OffloadStep, TestResult, Verdict } from "../api/generated/results";
 import type { Device, SuiteDetail } from "../api/types";
+import type { Tensor } from "./tensor";
 
 export function device(id: string, name = id): Device {
   const facts: DeviceDocument = {
@@ -13,7 +14,7 @@ export function device(id: string, name = id): Device {
     features: [],
     limits: {},
   };
-  return { ...facts, busy: false, unavailable: null };
+  return { ...facts, busy: false, unavailable: null, started: null };
 }
 
 export function result(test: string, on: string, verdict: Verdict = "pass"): TestResult {
@@ -59,6 +60,7 @@ export const suite: SuiteDetail = {
   oracle: null,
   doubts: [],
   reference: { platform: "", device: "" },
+  generation: null,
   steps: [],
   graph: {
     values: [
@@ -91,3 +93,29 @@ export const suite: SuiteDetail = {
     { kernel: "norm", nodes: 2, edited: true, compiler: "tvm", unsupported: null, variants: [], files: [] },
   ],
 };
+
+/** A move of an offload that was kept. */
+export function offloadStep(
+  kernel: string,
+  nodes: string[],
+  changes: Partial<OffloadStep> = {},
+): OffloadStep {
+  return {
+    kernel,
+    nodes,
+    operator_verdict: "pass",
+    model_metric: { step: 0, cosine: 1, max_abs_error: 0, choices: [] },
+    kept: true,
+    offloaded_nodes: 1,
+    segments: 1,
+    seconds: 0,
+    message: "",
+    ...changes,
+  };
+}
+
+/** A float32 tensor. */
+export function floats(shape: number[], of: (flat: number) => number): Tensor {
+  const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, flat) => of(flat));
+  return { shape, dtype: "float32", bytes: new Uint8Array(values.buffer) };
+}

@@ -99,3 +99,10 @@ export function browser(userAgent: string): string {
   const safari = /Version\/(\d+(?:\.\d+)?).*Safari\//.exec(userAgent);
   return safari ? `Safari ${safari[1]}` : "";
 }
+
+/** Roughly: "9 s", "3 min", "2 h 10 min". */
+export function duration(seconds: number): string {
+  if (seconds < 100) return `${Math.max(1, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}

@@ -1,6 +1,16 @@
 import { expect, it } from "vitest";
 import type { HistoryPoint, Moment, Trend } from "../api/generated/results";
-import { curve, facts, pointText, remarks, timeScale, ulpScale, version } from "./history";
+import {
+  curve,
+  errorScale,
+  facts,
+  isOlder,
+  lastOfNow,
+  pointText,
+  remarks,
+  timeScale,
+  version,
+} from "./history";
 
 const at = (created: string, device = "Chromium 156"): Moment => ({
   run: created,
@@ -12,6 +22,7 @@ const at = (created: string, device = "Chromium 156"): Moment => ({
 const point = (changes: Partial<HistoryPoint> = {}): HistoryPoint => ({
   ...at("2026-03-01T12:00:00"),
   verdict: "pass",
+  kernel_digest: "",
   flaky: false,
   attempts: [],
   max_abs_error: 1.5e-7,
@@ -34,7 +45,7 @@ const trend = (changes: Partial<Trend> = {}): Trend => ({
   gpu: "SwiftShader",
   state: "passing",
   runs: 8,
-  last: { ...at("2026-03-01T12:00:00"), verdict: "pass" },
+  last: { ...at("2026-03-01T12:00:00"), verdict: "pass", kernel_digest: "" },
   since: { ...at("2026-02-01T12:00:00"), kernel_changed: false, device_changed: false },
   new_failure: false,
   first_failing: null,
@@ -56,8 +67,9 @@ it("names a run's version, or the device where it has none", () => {
 
 it("tells a run in a sentence", () => {
   expect(pointText(point())).toBe(
-    "2026-03-01 12:00, Chromium 156: pass, max abs error 1.5e-7, max ULP 2, 2 ms",
+    "2026-03-01 12:00, Chromium 156: pass, max abs error 1.5e-7, 2 ms (mean of its batch)",
   );
+  expect(pointText(point({ gpu_seconds: 31e-6 }))).toContain("1.5e-7, GPU time 31 µs");
   const bad = point({
     verdict: "fail",
     flaky: true,
@@ -90,8 +102,13 @@ it("tells since when, and what was new then", () => {
     },
     { name: "first seen failing", value: "2026-01-02 03:04 in Chromium 156", note: "" },
     { name: "flaky", value: "25%", note: "2 of 8 runs" },
-    { name: "median time", value: "2 ms", note: "last 3 ms" },
+    { name: "median time", value: "2 ms", note: "last 3 ms, each the mean of its batch" },
   ]);
+  expect(facts(trend({ gpu_seconds: { median: 3e-5, last: 4e-5 } })).at(-1)).toEqual({
+    name: "median GPU time",
+    value: "30 µs",
+    note: "last 40 µs",
+  });
   expect(facts(trend({ seconds: { median: null, last: null } })).map(({ value }) => value)).toEqual([
     "2026-02-01 12:00 in Chromium 156",
     "never",
@@ -101,17 +118,40 @@ it("tells since when, and what was new then", () => {
 
 it("remarks on kernels only where something is new or flaky", () => {
   const since = { ...at("2026-02-03T08:30:00"), kernel_changed: false, device_changed: false };
-  const found = remarks([
-    trend(),
-    trend({ kernel: "matmul", flaky_runs: 1 }),
-    trend({ kernel: "matmul", flaky_runs: 2 }),
-    trend({ kernel: "gelu", state: "failing", new_failure: true, since }),
-    trend({ kernel: "old", state: "failing" }),
-  ]);
+  const found = remarks(
+    [
+      trend(),
+      trend({ kernel: "matmul", flaky_runs: 1 }),
+      trend({ kernel: "matmul", flaky_runs: 2 }),
+      trend({ kernel: "gelu", state: "failing", new_failure: true, since }),
+      trend({ kernel: "old", state: "failing" }),
+    ],
+    {},
+  );
   expect([...found]).toEqual([
     ["matmul", "flaky in Chromium"],
     ["gelu", "new failure: passed before 2026-02-03 08:30 in Chromium 156"],
   ]);
+});
+
+it("remarks on no failure of a text that is not there any more", () => {
+  const last = { ...at("2026-03-01T12:00:00"), verdict: "fail" as const, kernel_digest: "edited" };
+  const found = trend({ kernel: "gelu", state: "failing", new_failure: true, last });
+  expect([...remarks([found], { gelu: { digest: "edited", edited: true } }).keys()]).toEqual(["gelu"]);
+  // The edit was undone, or another one was made that nobody has run.
+  expect([...remarks([found], { gelu: { digest: "before", edited: false } })]).toEqual([]);
+  expect([...remarks([found], { gelu: { digest: null, edited: true } })]).toEqual([]);
+});
+
+it("takes the last run of the text that is there, or one that is older and says so", () => {
+  const points = [point({ kernel_digest: "a" }), point({ kernel_digest: "b", verdict: "fail" })];
+  const now = (digest: string) => ({ digest, edited: false });
+  expect(lastOfNow(points, now("a"))).toBe(0);
+  expect(lastOfNow(points, now("b"))).toBe(1);
+  expect(lastOfNow(points, now("c"))).toBe(1);
+  expect(points.map((one) => isOlder(one, now("a")))).toEqual([false, true]);
+  expect(isOlder(point(), now("a"))).toBe(false);
+  expect(pointText(point(), true)).toContain("pass, for older WGSL, ");
 });
 
 it("draws a line with gaps, and a dot where a run stands alone", () => {
@@ -132,8 +172,8 @@ it("scales times to a round number above all of them", () => {
   expect(timeScale([7]).position(7)).toBeCloseTo(0.7);
 });
 
-it("shows exact results below one ULP", () => {
-  const scale = ulpScale([0, 3, 200, null]);
+it("shows exact results below every error", () => {
+  const scale = errorScale([0, 3, 200, null]);
   expect(scale.position(0)).toBe(0);
   expect(scale.position(3)).toBeGreaterThan(0);
   expect(scale.ticks[0]?.name).toBe("0");

@@ -1,9 +1,11 @@
 /** What the runs of a test say, in words and in places of a chart. */
 
 import type { HistoryPoint, Moment, Trend } from "../api/generated/results";
+import type { KernelNow } from "../api/types";
 import { logScale } from "./charts";
-import { date, error, percent, seconds, short } from "./format";
-import { asState, WORD } from "./verdicts";
+import { date, error, number, percent, seconds, short } from "./format";
+import { isOther, type Kernels } from "./older";
+import { asState, OLDER, WORD } from "./verdicts";
 
 /** "156" of "Chromium 156": what is new in a row of squares of one browser. */
 export function version(device: string): string {
@@ -15,16 +17,17 @@ export function moment(at: Moment): string {
 }
 
 /** One run in a sentence, for its tooltip and for those who hear it. */
-export function pointText(point: HistoryPoint): string {
+export function pointText(point: HistoryPoint, older = false): string {
   const parts = [`${date(point.created)}, ${point.device}: ${WORD[asState(point.verdict)]}`];
+  if (older) parts.push(OLDER);
   if (point.attempts.length > 0) parts.push(`attempts ${point.attempts.join(", ")}`);
   if (point.flaky) parts.push("flaky");
   if (point.kernel_changed) parts.push("the kernel changed");
-  if (point.max_abs_error !== null) parts.push(`max abs error ${error(point.max_abs_error)}`);
-  if (point.max_ulp !== null) parts.push(`max ULP ${short(point.max_ulp)}`);
   if (point.mismatched > 0)
     parts.push(`${short(point.mismatched)} of ${short(point.total)} out of tolerance`);
-  if (point.seconds !== null) parts.push(seconds(point.seconds));
+  if (point.max_abs_error !== null) parts.push(`max abs error ${error(point.max_abs_error)}`);
+  if (point.gpu_seconds !== null) parts.push(`GPU time ${seconds(point.gpu_seconds)}`);
+  else if (point.seconds !== null) parts.push(`${seconds(point.seconds)} (mean of its batch)`);
   return parts.join(", ");
 }
 
@@ -44,24 +47,44 @@ export function facts(trend: Trend): { name: string; value: string; note: string
       note: trend.flaky_runs > 0 ? `${trend.flaky_runs} of ${trend.runs} runs` : "",
     },
   ];
-  if (trend.seconds.median !== null) {
-    const last = trend.seconds.last;
-    const note = last === null ? "" : `last ${seconds(last)}`;
-    found.push({ name: "median time", value: seconds(trend.seconds.median), note });
+  const onGpu = trend.gpu_seconds.median !== null;
+  const { median, last } = onGpu ? trend.gpu_seconds : trend.seconds;
+  if (median !== null) {
+    const notes = [
+      ...(last === null ? [] : [`last ${seconds(last)}`]),
+      ...(onGpu ? [] : ["each the mean of its batch"]),
+    ];
+    const name = onGpu ? "median GPU time" : "median time";
+    found.push({ name, value: seconds(median), note: notes.join(", ") });
   }
   return found;
 }
 
-/** By kernel: what to know before looking at its verdicts. Nothing where all is as ever. */
-export function remarks(trends: readonly Trend[]): Map<string, string> {
+/**
+ * By kernel: what to know before looking at its verdicts. Nothing where all is as ever. A failure of a text that is not on
+ * disk (any more) is not the kernel's.
+ */
+export function remarks(trends: readonly Trend[], now: Kernels): Map<string, string> {
   const said = new Map<string, Set<string>>();
   for (const trend of trends) {
     const texts = said.get(trend.kernel) ?? new Set();
-    if (trend.new_failure) texts.add(`new failure: passed before ${moment(trend.since)}`);
+    const older = isOlder(trend.last, now[trend.kernel]);
+    if (trend.new_failure && !older) texts.add(`new failure: passed before ${moment(trend.since)}`);
     if (trend.flaky_runs > 0) texts.add(`flaky in ${trend.device}`);
     if (texts.size > 0) said.set(trend.kernel, texts);
   }
   return new Map([...said].map(([kernel, texts]) => [kernel, [...texts].join("; ")]));
+}
+
+/** Whether what a run says is of another text of the kernel than the one on disk; not where it does not tell its text. */
+export function isOlder(run: Pick<HistoryPoint, "kernel_digest">, now: KernelNow | undefined): boolean {
+  return run.kernel_digest !== "" && isOther(run.kernel_digest, now);
+}
+
+/** The last run of the text that is on disk; the last of all, which is older, where there is none. */
+export function lastOfNow(points: readonly HistoryPoint[], now: KernelNow | undefined): number {
+  const found = points.findLastIndex((point) => !isOlder(point, now));
+  return found < 0 ? points.length - 1 : found;
 }
 
 export interface Curve {
@@ -101,16 +124,14 @@ export function timeScale(values: readonly (number | null)[]) {
   return { position: (value: number) => Math.max(0, value / top), ticks };
 }
 
-export function ulpScale(values: readonly (number | null)[]) {
+export function errorScale(values: readonly (number | null)[]) {
   const known = values.filter((value) => value !== null);
   const scale = logScale(known);
   const zero = known.includes(0);
-  const ticks = scale.ticks
-    .filter((tick) => tick >= 0 || (zero && tick === scale.ticks[0]))
-    .map((tick) => ({
-      name: zero && tick === scale.ticks[0] ? "0" : short(10 ** tick),
-      value: 10 ** tick,
-    }));
+  const ticks = scale.ticks.map((tick, at) => ({
+    name: zero && at === 0 ? "0" : number(10 ** tick, 1),
+    value: 10 ** tick,
+  }));
   return { position: scale.position, ticks };
 }
 

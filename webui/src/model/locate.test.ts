@@ -66,6 +66,7 @@ function document(
     created: "2026-11-21",
     interrupted: false,
     edited_kernels: [],
+    kernel_digests: { take: "t1", norm: "n1" },
     devices: [device("a")],
     runs: 3,
     summary: {
@@ -101,6 +102,20 @@ describe("the graph", () => {
     const part = document();
     part.summary.tests = 2;
     expect(locateNodeStates(suite, part).get("n0")).toBe("none");
+  });
+
+  it("is grey where the kernel is another one by now", () => {
+    const changed = new Set(["norm"]);
+    expect([...locateNodeStates(suite, document(), changed)]).toEqual([
+      ["n0", "pass"],
+      ["n1", "stale"],
+      ["n3", "stale"],
+    ]);
+    expect([...locateMarks(document(), changed)]).toEqual([
+      ["n3", { label: "1", word: "suspect 1, for older WGSL" }],
+    ]);
+    const part = document({ interrupted: true, kernels: [] });
+    expect(locateNodeStates(suite, part, changed).get("n1")).toBe("none");
   });
 
   it("marks suspects by rank, not what could not run", () => {

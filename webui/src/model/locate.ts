@@ -4,7 +4,8 @@ import type { GrownNode, LocateDocument, Suspect, Suspicious } from "../api/gene
 import type { SuiteDetail } from "../api/types";
 import { count, grouped } from "./format";
 import { finite } from "./offload";
-import { asState, type State } from "./verdicts";
+import { NONE } from "./older";
+import { asState, OLDER, type State } from "./verdicts";
 
 /** What is drawn at a node's corner beside its state. */
 export interface Mark {
@@ -32,9 +33,11 @@ function complete(suite: SuiteDetail, document: LocateDocument): boolean {
   return !document.interrupted && document.summary.tests >= suite.tests.length;
 }
 
+/** `changed`: kernels that are others by now than those that were searched. */
 export function locateNodeStates(
   suite: SuiteDetail,
   document: LocateDocument | undefined,
+  changed: ReadonlySet<string> = NONE,
 ): Map<string, State> {
   const states = new Map<string, State>();
   if (document === undefined) return states;
@@ -46,22 +49,29 @@ export function locateNodeStates(
     for (const node of kernel.nodes) states.set(node, asState(kernel.verdict));
     for (const node of kernel.passing_nodes) states.set(node, "pass");
   }
+  for (const { id, kernel } of changed.size > 0 ? suite.graph.nodes : [])
+    if (changed.has(kernel) && (states.get(id) ?? "none") !== "none") states.set(id, "stale");
   return states;
 }
 
 /** Suspects by their rank; what is suspicious; of a compound error the nodes that make it. */
-export function locateMarks(document: LocateDocument | undefined): Marks {
+export function locateMarks(
+  document: LocateDocument | undefined,
+  changed: ReadonlySet<string> = NONE,
+): Marks {
   const marks = new Map<string, Mark>();
   if (document === undefined) return marks;
-  for (const found of document.suspicious)
-    for (const node of found.nodes) marks.set(node, { label: SUSPICIOUS, word: "suspicious" });
-  for (const found of document.missing_barriers)
-    for (const node of found.nodes) marks.set(node, { label: RACING, word: "a barrier is missing" });
-  for (const [at, suspect] of suspects(document).entries())
-    for (const node of suspect.nodes) marks.set(node, { label: String(at + 1), word: `suspect ${at + 1}` });
+  const mark = (nodes: readonly string[], label: string, word: string, older: boolean) => {
+    for (const node of nodes) marks.set(node, { label, word: older ? `${word}, ${OLDER}` : word });
+  };
+  for (const { nodes, kernel } of document.suspicious)
+    mark(nodes, SUSPICIOUS, "suspicious", changed.has(kernel));
+  for (const { nodes, kernel } of document.missing_barriers)
+    mark(nodes, RACING, "a barrier is missing", changed.has(kernel));
+  for (const [at, { nodes, kernel }] of suspects(document).entries())
+    mark(nodes, String(at + 1), `suspect ${at + 1}`, changed.has(kernel));
   if (document.summary.verdict === "compound")
-    for (const node of document.model?.minimal_nodes ?? [])
-      marks.set(node, { label: MINIMAL, word: "in the minimal set" });
+    mark(document.model?.minimal_nodes ?? [], MINIMAL, "in the minimal set", changed.size > 0);
   return marks;
 }
 

@@ -2,12 +2,21 @@ import { describe, expect, it } from "vitest";
 import type { Verdict } from "../api/generated/results";
 import type { JobEvent } from "../api/types";
 import { device, result, suite } from "./fixture";
-import { buildMatrix, cellText, entryNode, filterRows, nodeNames, nodeStates, problemNodes } from "./matrix";
+import {
+  buildMatrix,
+  cellText,
+  entryNode,
+  matching,
+  nodeNames,
+  nodeStates,
+  problemNodes,
+  troubled,
+} from "./matrix";
 import { EMPTY, type ResultsState, reduce } from "./results";
 import { asState, isProblem, noCounts, total, describe as words, worst } from "./verdicts";
 
 function running(...events: JobEvent[]): ResultsState {
-  const asked = reduce(EMPTY, { type: "asked", job: "j", kernels: null });
+  const asked = reduce(EMPTY, { type: "asked", job: "j", asked: { kernels: null, trial: false } });
   const begun = reduce(asked, { type: "job", job: "j" });
   const started: JobEvent = { type: "started", kind: "validation", total: 3 };
   return reduce(begun, {
@@ -43,7 +52,7 @@ describe("cells", () => {
 
   it("say how many are through while they wait", () => {
     const cell = rowOf(running(verdict("n1.s0")), "norm").cells.a;
-    expect(cell && cellText(cell)).toBe("1/2");
+    expect(cell && cellText(cell)).toBe("1 of 2");
     const untouched = rowOf(EMPTY, "norm").cells.a;
     expect(untouched && cellText(untouched)).toBe("not run");
   });
@@ -76,13 +85,11 @@ describe("unbounded", () => {
     const state = running(verdict("n1.s0"), verdict("n3.s0", "unbounded"));
     const row = rowOf(state, "norm");
     expect(row.cells.a?.state).toBe("unbounded");
-    expect(row.cells.a && cellText(row.cells.a)).toBe("1/2");
+    expect(row.cells.a && cellText(row.cells.a)).toBe("1 unbounded");
     expect(entryNode(row)).toBe("n3");
     const matrix = buildMatrix(suite, state, ["a"]);
     expect(problemNodes(suite, matrix)).toEqual(["n3"]);
-    expect(filterRows(matrix.rows, { text: "", problems: true }).map(({ kernel }) => kernel)).toEqual([
-      "norm",
-    ]);
+    expect(troubled(matrix.rows).map(({ kernel }) => kernel)).toEqual(["norm"]);
   });
 });
 
@@ -102,12 +109,11 @@ it("lists problems in the graph's order and colours nodes", () => {
 
 it("filters by kernel, by node and by problem", () => {
   const { rows } = buildMatrix(suite, running(verdict("n1.s0", "fail")), ["a"]);
-  const names = (text: string, problems = false) =>
-    filterRows(rows, { text, problems }).map((row) => row.kernel);
+  const names = (text: string) => matching(rows, text).map((row) => row.kernel);
   expect(names("NOR")).toEqual(["norm"]);
   expect(names("embeddings")).toEqual(["take"]);
   expect(names("n3")).toEqual(["norm"]);
-  expect(names("", true)).toEqual(["norm"]);
+  expect(troubled(rows).map((row) => row.kernel)).toEqual(["norm"]);
 });
 
 it("calls a node after the parameter it uses", () => {

@@ -7,12 +7,13 @@ import { asState, type Counts, isProblem, noCounts, type State, total, WORD, wor
 export interface Cell {
   state: State;
   counts: Counts;
-  /** Whether its verdicts are of an earlier text of the kernel. */
-  outdated: boolean;
+  /** Of the tests that are stale: what they were. */
+  former: Counts;
 }
 
 export interface NodeRow {
   node: string;
+  kernel: string;
   name: string;
   cells: Record<string, Cell>;
 }
@@ -34,7 +35,8 @@ export interface Matrix {
 /** The state of one test on one device. */
 export function testState(results: ResultsState, device: string, test: TestRef): State {
   const result = results.verdicts[device]?.[test.id];
-  if (result !== undefined) return asState(result.verdict);
+  if (result !== undefined)
+    return isOutdated(results, device, test.kernel) ? "stale" : asState(result.verdict);
   const job = results.job;
   if (!awaited(job, device, test.kernel)) return "none";
   return job?.compiling[device]?.kernel === test.kernel ? "running" : "waiting";
@@ -46,7 +48,8 @@ export function isOutdated(results: ResultsState, device: string, kernel: string
 }
 
 function awaited(job: JobState | null, device: string, kernel: string): boolean {
-  if (job?.state !== "running" || job.kind === "offload" || !job.devices.includes(device)) return false;
+  if (job?.state !== "running" || job.kind === "offload" || job.trial || !job.devices.includes(device))
+    return false;
   // A job of unknown range on a device without any result: show that something is coming.
   return job.kernels === undefined ? true : inRange(job, kernel);
 }
@@ -67,7 +70,12 @@ export function buildMatrix(suite: SuiteDetail, results: ResultsState, devices: 
     for (const test of tests) {
       let row = nodes.get(test.node);
       if (row === undefined) {
-        row = { node: test.node, name: names.get(test.node) ?? "", cells: emptyCells(devices) };
+        row = {
+          node: test.node,
+          kernel: kernel.kernel,
+          name: names.get(test.node) ?? "",
+          cells: emptyCells(devices),
+        };
         nodes.set(test.node, row);
       }
       for (const device of devices) {
@@ -75,13 +83,17 @@ export function buildMatrix(suite: SuiteDetail, results: ResultsState, devices: 
         for (const counts of [row.cells[device]?.counts, cells[device]?.counts, totals[device]]) {
           if (counts !== undefined) counts[state] += 1;
         }
+        const was = state === "stale" ? results.verdicts[device]?.[test.id] : undefined;
+        for (const cell of was === undefined ? [] : [row.cells[device], cells[device]]) {
+          if (cell !== undefined && was !== undefined) cell.former[asState(was.verdict)] += 1;
+        }
       }
     }
-    for (const row of nodes.values()) settle(row.cells, results, kernel.kernel);
-    settle(cells, results, kernel.kernel);
+    for (const row of nodes.values()) settle(row.cells);
+    settle(cells);
     return {
       kernel: kernel.kernel,
-      edited: kernel.edited,
+      edited: results.kernels[kernel.kernel]?.edited ?? kernel.edited,
       unsupported: kernel.unsupported,
       nodes: [...nodes.values()],
       tests: tests.length,
@@ -91,18 +103,15 @@ export function buildMatrix(suite: SuiteDetail, results: ResultsState, devices: 
   return { rows, totals };
 }
 
-function emptyCells(devices: readonly string[]): Record<string, Cell> {
+export function emptyCells(devices: readonly string[]): Record<string, Cell> {
   return Object.fromEntries(
-    devices.map((device) => [device, { state: "none", counts: noCounts(), outdated: false }]),
+    devices.map((device) => [device, { state: "none", counts: noCounts(), former: noCounts() }]),
   );
 }
 
-function settle(cells: Record<string, Cell>, results: ResultsState, kernel: string): void {
-  for (const [device, cell] of Object.entries(cells)) {
-    cell.state = worst(cell.counts);
-    const said = !["none", "waiting", "running"].includes(cell.state);
-    cell.outdated = said && isOutdated(results, device, kernel);
-  }
+/** The state of each cell by its counts. */
+export function settle(cells: Record<string, Cell>): void {
+  for (const cell of Object.values(cells)) cell.state = worst(cell.counts);
 }
 
 /** The state of every node on one device: the colours of the graph. */
@@ -115,7 +124,9 @@ export function nodeStates(matrix: Matrix, device: string): Map<string, State> {
 }
 
 /** What a person would call a node: the parameter it uses tells where in the model it is. */
-export function nodeNames(suite: SuiteDetail): Map<string, string> {
+export function nodeNames(suite: SuiteDetail): ReadonlyMap<string, string> {
+  const known = NAMES.get(suite);
+  if (known !== undefined) return known;
   const values = new Map(suite.graph.values.map((value) => [value.id, value]));
   const label = (node: GraphNode): string => {
     const used = node.inputs.map((id) => values.get(id)).filter((value) => value !== undefined);
@@ -124,37 +135,41 @@ export function nodeNames(suite: SuiteDetail): Map<string, string> {
     // Intermediate values have the compiler's names (lv33): better than nothing only.
     return parameter?.name ?? own ?? "";
   };
-  return new Map(suite.graph.nodes.map((node) => [node.id, label(node)]));
+  const names = new Map(suite.graph.nodes.map((node) => [node.id, label(node)]));
+  NAMES.set(suite, names);
+  return names;
 }
 
-export interface Filter {
-  text: string;
-  problems: boolean;
-}
+/** A thousand names, which the details ask for each time that they are drawn. */
+const NAMES = new WeakMap<SuiteDetail, ReadonlyMap<string, string>>();
 
-/** A row is kept when the text is in its kernel's or one of its nodes' names, and a problem somewhere if asked for. */
-export function filterRows(rows: readonly KernelRow[], filter: Filter): KernelRow[] {
-  const wanted = filter.text.trim().toLowerCase();
+/** Rows with the text in their kernel's or one of their nodes' names. */
+export function matching(rows: readonly KernelRow[], text: string): KernelRow[] {
+  const wanted = text.trim().toLowerCase();
   return rows.filter((row) => {
-    const cells = Object.values(row.cells);
-    if (filter.problems && !cells.some((cell) => isProblem(cell.state) || cell.state === "unsupported"))
-      return false;
     if (wanted === "" || row.kernel.toLowerCase().includes(wanted)) return true;
     return row.nodes.some((node) => node.node === wanted || node.name.toLowerCase().includes(wanted));
   });
 }
 
-/** The few characters in a cell: how many are in the state shown; while it runs, how many are through. */
-export function cellText({ state, counts }: Cell): string {
+/** Rows that need a look on some device. */
+export function troubled<T extends Pick<KernelRow, "cells">>(rows: readonly T[]): T[] {
+  const wants = (state: State) => isProblem(state) || state === "unsupported" || state === "stale";
+  return rows.filter((row) => Object.values(row.cells).some((cell) => wants(cell.state)));
+}
+
+/** The few words in a cell: "5 pass", "12 fail" of however many; while it runs, how many are through. */
+export function cellText({ state, counts, former }: Cell): string {
   const all = total(counts);
+  if (state === "stale") return `was ${WORD[worst(former)]}`;
   if (all === 1 || state === "none") return WORD[state];
   const unfinished = counts.waiting + counts.running;
-  const shown = state === "waiting" || state === "running" ? all - unfinished : counts[state];
-  return `${shown}/${all}`;
+  if (state === "waiting" || state === "running") return `${all - unfinished} of ${all}`;
+  return `${counts[state]} ${WORD[state]}`;
 }
 
 /** The node to open for a whole row: what needs a look first, on this device if one is given. */
-export function entryNode(row: KernelRow, device?: string): string | undefined {
+export function entryNode(row: Pick<KernelRow, "cells" | "nodes">, device?: string): string | undefined {
   const wanted = device === undefined ? undefined : row.cells[device]?.state;
   const found = row.nodes.find((node) =>
     wanted === undefined

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { LocateDocument, OffloadStep } from "../api/generated/results";
-import type { Job, JobEvent } from "../api/types";
+import type { Job, JobEvent, Results } from "../api/types";
 import { device, result, suite } from "./fixture";
 import { buildMatrix } from "./matrix";
 import { type Action, EMPTY, type ResultsState, reduce } from "./results";
+import { due, resultsOf } from "./texts";
 
-const saved: Action = {
+const saved: Extract<Action, { type: "saved" }> = {
   type: "saved",
   results: {
     validations: [
@@ -19,7 +20,9 @@ const saved: Action = {
         interrupted: false,
         edited_kernels: [],
         run: null,
-        kernel_digests: {},
+        kernel_digests: { norm: "d1", take: "d1" },
+        earlier: { d0: [result("n1.s0", "elsewhere", "error")] },
+        not_run: {},
         devices: [device("old", "chromium")],
         tests: [result("n0.s0", "old"), result("n1.s0", "old", "fail")],
         summary: {
@@ -37,19 +40,36 @@ const saved: Action = {
     ],
     offloads: [],
     locates: [],
-    outdated: { old: ["norm", "take"] },
+    kernels: { norm: { digest: "d1", edited: false }, take: { digest: "d1", edited: false } },
     problems: [],
   },
 };
+
+const savedDocument = saved.results.validations[0] as Results["validations"][number];
 
 const run = (actions: Action[], from: ResultsState = EMPTY) => actions.reduce(reduce, from);
 const events = (...list: JobEvent[]): Action => ({ type: "events", events: list });
 const started: JobEvent = { type: "started", kind: "validation", total: 3 };
 const joins = (id: string): JobEvent => ({ type: "device", device: device(id, "chromium") });
 const begin = (kernels: string[] | null): Action[] => [
-  { type: "asked", job: "j", kernels },
+  { type: "asked", job: "j", asked: { kernels, trial: false } },
   { type: "job", job: "j" },
 ];
+
+const runs = (digests: Record<string, string>): JobEvent => ({ type: "kernels", digests });
+const edited = (digests: Record<string, string>): Action => ({
+  type: "kernels",
+  kernels: Object.fromEntries(
+    Object.entries(digests).map(([kernel, digest]) => [kernel, { digest, edited: true }]),
+  ),
+});
+const passes: JobEvent[] = ["n1.s0", "n3.s0"].map((test) => ({
+  type: "verdict",
+  device: "old",
+  result: result(test, "old"),
+}));
+const cellOf = (state: ResultsState, kernel: string) =>
+  buildMatrix(suite, state, ["old"]).rows.find((row) => row.kernel === kernel)?.cells.old;
 
 describe("saved results", () => {
   it("show at once", () => {
@@ -59,12 +79,71 @@ describe("saved results", () => {
   });
 
   it("of an earlier text of a kernel are such until it has run again", () => {
-    const state = run([saved]);
-    const [row] = buildMatrix(suite, state, ["old"]).rows.filter((found) => found.kernel === "norm");
-    expect(row?.cells.old?.outdated).toBe(true);
-    const verdict: JobEvent = { type: "verdict", device: "old", result: result("n1.s0", "old") };
-    const again = run([...begin(null), events(started, joins("old"), verdict)], state);
+    const state = run([saved, edited({ norm: "d2", take: "d2" })]);
+    expect(cellOf(state, "norm")).toMatchObject({ state: "stale", former: { fail: 1 } });
+    expect(cellOf(state, "take")).toMatchObject({ state: "stale", former: { pass: 1 } });
+    const again = run(
+      [...begin(["norm"]), events(started, joins("old"), runs({ norm: "d2" }), ...passes)],
+      state,
+    );
     expect(again.outdated.old).toEqual(["take"]);
+    expect(cellOf(again, "norm")?.counts).toMatchObject({ pass: 2, stale: 0 });
+  });
+
+  it("come back when the edit is undone, also after a run of the edited text", () => {
+    const state = run([saved, edited({ norm: "d2" }), edited({ norm: "d1" })]);
+    expect(cellOf(state, "norm")?.state).toBe("fail");
+    const ran = run(
+      [
+        edited({ norm: "d2" }),
+        ...begin(["norm"]),
+        events(started, joins("old"), runs({ norm: "d2" }), ...passes),
+      ],
+      state,
+    );
+    expect(cellOf(ran, "norm")).toMatchObject({ state: "pass" });
+    expect(cellOf(run([edited({ norm: "d1" })], ran), "norm")).toMatchObject({ state: "fail" });
+    expect(cellOf(run([edited({ norm: "d0" })], ran), "norm")).toMatchObject({ state: "error" });
+  });
+
+  it("of a text that was edited while it ran are grey", () => {
+    const state = run([
+      saved,
+      ...begin(["norm"]),
+      events(started, joins("old"), runs({ norm: "d1" })),
+      edited({ norm: "d2" }),
+      events(...passes),
+    ]);
+    expect(cellOf(state, "norm")).toMatchObject({ state: "stale", former: { pass: 2 } });
+  });
+
+  it("of a text on trial hide nothing, and are those of the file once it is saved", () => {
+    const asked: Action = { type: "asked", job: "j", asked: { kernels: ["norm"], trial: true } };
+    const state = run([
+      saved,
+      asked,
+      { type: "job", job: "j" },
+      events(started, joins("old"), runs({ norm: "d3" }), ...passes),
+    ]);
+    expect(cellOf(state, "norm")).toMatchObject({ state: "fail", former: { pass: 0 } });
+    expect(Object.keys(resultsOf(state, "old", "norm", "d3"))).toEqual(["n1.s0", "n3.s0"]);
+    expect(cellOf(run([edited({ norm: "d3" })], state), "norm")).toMatchObject({ state: "pass" });
+    const fresh = run(
+      [asked, { type: "job", job: "j" }, events(started, joins("new"), runs({ norm: "d3" }))],
+      run([edited({ norm: "d1" })]),
+    );
+    const came = run([events({ type: "verdict", device: "new", result: result("n1.s0", "new") })], fresh);
+    expect(came.verdicts.new?.["n1.s0"]).toBeUndefined();
+    expect(run([edited({ norm: "d3" })], came).verdicts.new?.["n1.s0"]?.verdict).toBe("pass");
+  });
+
+  it("are due for a run when the text is another one, but not where it has verdicts", () => {
+    const seen = {};
+    const state = run([saved]);
+    expect(due(state, seen)).toEqual([]);
+    const other = run([edited({ norm: "d2" })], state);
+    expect(due(other, seen)).toEqual(["norm"]);
+    expect(due(run([edited({ norm: "d1" })], other), seen)).toEqual([]);
   });
 
   it("do not displace what a running job has said", () => {
@@ -117,6 +196,69 @@ describe("a validation", () => {
     expect(compiling.job?.compiling.a?.kernel).toBe("norm");
     const state = run([events({ type: "verdict", device: "a", result: result("n1.s0", "a") })], compiling);
     expect(state.job?.compiling).toEqual({});
+    expect(state.job?.compiled).toEqual({ a: { done: 1, total: 2 } });
+  });
+
+  it("says about how long it will take, as the last event that knew has it", () => {
+    const verdict = { type: "verdict", device: "a", result: result("n1.s0", "a") } as const;
+    const state = run([
+      ...begin(null),
+      events(started, joins("a"), { ...verdict, left: 4.5 }, { ...verdict, left: null }),
+    ]);
+    expect(state.job?.left).toEqual({ a: 4.5 });
+  });
+
+  it("that is cancelled keeps what there was of the tests that it did not come to", () => {
+    const again: JobEvent = { type: "verdict", device: "old", result: result("n0.s0", "old", "error") };
+    const cancelled: JobEvent = { type: "ended", state: "cancelled", error: null };
+    const before = run([saved]);
+    const cleared = run(
+      [...begin(null), events(started, joins("old"), runs({ norm: "d1", take: "d1" }), again)],
+      before,
+    );
+    expect(Object.keys(cleared.verdicts.old ?? {})).toEqual(["n0.s0"]);
+    const document = { ...savedDocument, not_run: { old: ["n1.s0", "n3.s0"] } };
+    const job: Job = {
+      job: "j",
+      kind: "validation",
+      suite: "s",
+      state: "cancelled",
+      events: [],
+      next: 5,
+      document,
+      error: null,
+    };
+    const state = run([events(cancelled), { type: "ended", job }], cleared);
+    expect(state.verdicts.old?.["n0.s0"]?.verdict).toBe("error");
+    expect(state.verdicts.old?.["n1.s0"]?.verdict).toBe("fail");
+    expect(state.outdated).toEqual({});
+    expect(state.partial).toEqual({ old: 2 });
+    // The next one is whole.
+    expect(run([...begin(null), events(started, joins("old"))], state).partial).toEqual({});
+  });
+
+  it("that is cancelled and has edited a kernel meanwhile shows the former verdict as of the former text", () => {
+    const now = run([saved, edited({ norm: "d9" })]);
+    const job: Job = {
+      job: "j",
+      kind: "validation",
+      suite: "s",
+      state: "cancelled",
+      events: [],
+      next: 3,
+      document: null,
+      error: null,
+    };
+    const state = run(
+      [
+        ...begin(null),
+        events(started, joins("old"), runs({ norm: "d9", take: "d1" })),
+        { type: "ended", job },
+      ],
+      now,
+    );
+    expect(state.verdicts.old?.["n1.s0"]?.verdict).toBe("fail");
+    expect(state.outdated).toEqual({ old: ["norm"] });
   });
 });
 
@@ -137,9 +279,11 @@ describe("an offload", () => {
     const first = run([
       ...begin(null),
       events({ type: "started", kind: "offload", total: 2 }, joins("a")),
+      events({ type: "kernels", digests: { take: "t1", norm: "n1" } }),
       events({ type: "step", device: "a", step: step("take"), number: 0, total: 2 }),
     ]);
     expect(first.offloads.a?.steps).toHaveLength(1);
+    expect(first.offloads.a?.digests).toEqual({ take: "t1", norm: "n1" });
     const again = run(
       [{ type: "job", job: "k" }, events({ type: "started", kind: "offload", total: 2 }, joins("a"))],
       first,
@@ -158,6 +302,7 @@ describe("a search for faulty kernels", () => {
     created: "2026-11-21",
     interrupted: false,
     edited_kernels: [],
+    kernel_digests: {},
     devices: [device("old", "chromium")],
     runs: 3,
     summary: {
@@ -184,7 +329,7 @@ describe("a search for faulty kernels", () => {
       validations: [],
       offloads: [],
       locates: [found],
-      outdated: {},
+      kernels: {},
       problems: ["x.json is left out"],
     };
     const state = run([{ type: "saved", results }]);

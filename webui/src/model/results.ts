@@ -9,9 +9,18 @@ import type {
   OffloadDocument,
   OffloadFinal,
   OffloadStep,
-  TestResult,
+  ValidationDocument,
 } from "../api/generated/results";
-import type { Job, JobEnd, JobEvent, JobKind, Results } from "../api/types";
+import type { Job, JobEnd, JobEvent, JobKind, KernelNow, Results } from "../api/types";
+import {
+  restored,
+  type Texts,
+  withEarlier,
+  withKernels,
+  withKnown,
+  withoutKernels,
+  withResults,
+} from "./texts";
 import { asState, type Counts, isProblem, noCounts } from "./verdicts";
 
 export interface OffloadRun {
@@ -20,6 +29,8 @@ export interface OffloadRun {
   total: number;
   final: OffloadFinal | null;
   tolerance: OffloadDocument["model_tolerance"] | null;
+  /** Kernel -> digest of the text that ran; empty where a document of an earlier version does not say. */
+  digests: Record<string, string>;
 }
 
 export interface JobState {
@@ -33,8 +44,16 @@ export interface JobState {
   /** Kernels asked for; null for all, undefined when another page started the job. */
   kernels: string[] | null | undefined;
   devices: string[];
+  /** Kernel -> digest of its text that the job runs, once it has told. */
+  digests: Record<string, string>;
+  /** Whether it runs texts that are not on disk. */
+  trial: boolean;
   /** Which kernel each device compiles now. */
   compiling: Record<string, { kernel: string; done: number; total: number }>;
+  /** How many kernels each device has compiled, of how many. */
+  compiled: Record<string, { done: number; total: number }>;
+  /** About how many seconds are left on each device. */
+  left: Record<string, number>;
   /** Kernels with a test that failed in this job, in the order of their first. */
   failing: string[];
   /** What a search for faulty kernels does after the tests. */
@@ -43,40 +62,55 @@ export interface JobState {
   error: string | null;
 }
 
-export interface ResultsState {
+export interface ResultsState extends Texts {
   /** Columns of the matrix, in order. */
   devices: DeviceDocument[];
-  /** device id -> test id -> result */
-  verdicts: Record<string, Record<string, TestResult>>;
   /** When a device's saved validation was made; absent for a live one. */
   created: Record<string, string>;
-  /** Device id -> kernels that were edited since its verdicts. */
-  outdated: Record<string, readonly string[]>;
+  /** Device id -> tests that its last validation did not come to, for it was cancelled. */
+  partial: Record<string, number>;
   offloads: Record<string, OffloadRun>;
   /** Device id -> what its last search for faulty kernels found. */
   locates: Record<string, LocateDocument>;
   /** Saved results that could not be read, a sentence each. */
   problems: string[];
   job: JobState | null;
-  /** Job ids and the kernels they were started with, so that a feed's `job` can be matched. */
-  asked: Record<string, string[] | null>;
+  /** Job ids and what they were started with, so that a feed's `job` can be matched. */
+  asked: Record<string, Asked>;
+  /** Kernel -> what its files say, all of them (model/tried.ts) -> the digest that it has then. */
+  known: Record<string, Record<string, string>>;
+}
+
+export interface Asked {
+  kernels: string[] | null;
+  /** Whether texts of the page run, not those on disk. */
+  trial: boolean;
+  /** Of a job of one kernel: all of its texts. */
+  texts?: string | undefined;
 }
 
 export const EMPTY: ResultsState = {
   devices: [],
   verdicts: {},
   created: {},
+  kernels: {},
+  ran: {},
+  shelf: {},
   outdated: {},
+  partial: {},
   offloads: {},
   locates: {},
   problems: [],
   job: null,
   asked: {},
+  known: {},
 };
 
 export type Action =
   | { type: "saved"; results: Results }
-  | { type: "asked"; job: string; kernels: string[] | null }
+  | { type: "kernels"; kernels: Record<string, KernelNow> }
+  | { type: "asked"; job: string; asked: Asked }
+  | { type: "known"; kernel: string; texts: string; digest: string }
   | { type: "job"; job: string }
   | { type: "events"; events: JobEvent[] }
   | { type: "ended"; job: Job }
@@ -86,12 +120,16 @@ export function reduce(state: ResultsState, action: Action): ResultsState {
   switch (action.type) {
     case "saved":
       return withSaved(state, action.results);
+    case "kernels":
+      return withKernels(state, action.kernels);
     case "asked":
-      return { ...state, asked: { ...state.asked, [action.job]: action.kernels } };
+      return { ...state, asked: { ...state.asked, [action.job]: action.asked } };
+    case "known":
+      return withKnown(state, action.kernel, action.texts, action.digest);
     case "job":
       return { ...state, job: newJob(action.job, state.asked[action.job]) };
     case "events":
-      return action.events.reduce(withEvent, state);
+      return withEvents(state, action.events);
     case "ended":
       return withEnd(state, action.job);
     case "gone":
@@ -101,7 +139,7 @@ export function reduce(state: ResultsState, action: Action): ResultsState {
   }
 }
 
-function newJob(job: string, kernels: string[] | null | undefined): JobState {
+function newJob(job: string, asked: Asked | undefined): JobState {
   return {
     job,
     kind: null,
@@ -109,9 +147,13 @@ function newJob(job: string, kernels: string[] | null | undefined): JobState {
     total: 0,
     done: 0,
     counts: noCounts(),
-    kernels,
+    kernels: asked?.kernels,
     devices: [],
+    digests: {},
+    trial: asked?.trial ?? false,
     compiling: {},
+    compiled: {},
+    left: {},
     failing: [],
     phase: null,
     messages: [],
@@ -123,6 +165,12 @@ function withSaved(state: ResultsState, results: Results): ResultsState {
   let next: ResultsState = { ...state, problems: results.problems };
   for (const document of results.validations) {
     for (const device of document.devices) {
+      if (!next.job?.devices.includes(device.id))
+        next = withoutKernels(next, device.id, Object.keys(document.kernel_digests));
+    }
+  }
+  for (const document of results.validations) {
+    for (const device of document.devices) {
       // A running job knows better than yesterday's document.
       if (next.job?.devices.includes(device.id)) continue;
       next = withDevice(next, device);
@@ -131,13 +179,25 @@ function withSaved(state: ResultsState, results: Results): ResultsState {
         ...next,
         verdicts: { ...next.verdicts, [device.id]: Object.fromEntries(tests.map((test) => [test.id, test])) },
         created: { ...next.created, [device.id]: document.created },
-        outdated: { ...next.outdated, [device.id]: results.outdated[device.id] ?? [] },
+        ran: { ...next.ran, [device.id]: document.kernel_digests },
+        partial: withPartial(next.partial, document, device.id),
       };
+      next = withEarlier(next, device.id, document.earlier);
     }
   }
   for (const document of results.offloads) next = withOffload(next, document);
   for (const document of results.locates) next = withLocate(next, document);
-  return next;
+  return withKernels(next, results.kernels);
+}
+
+function withPartial(
+  partial: ResultsState["partial"],
+  { not_run }: Pick<ValidationDocument, "not_run">,
+  device: string,
+): ResultsState["partial"] {
+  const { [device]: _, ...others } = partial;
+  const left = not_run[device]?.length ?? 0;
+  return left > 0 ? { ...others, [device]: left } : others;
 }
 
 function withLocate(state: ResultsState, document: LocateDocument): ResultsState {
@@ -149,8 +209,8 @@ function withLocate(state: ResultsState, document: LocateDocument): ResultsState
 function withOffload(state: ResultsState, document: OffloadDocument): ResultsState {
   const device = document.devices[0];
   if (device === undefined) return state;
-  const { created, steps, final, model_tolerance: tolerance } = document;
-  const run: OffloadRun = { created, steps, total: steps.length, final, tolerance };
+  const { created, steps, final, model_tolerance: tolerance, kernel_digests: digests } = document;
+  const run: OffloadRun = { created, steps, total: steps.length, final, tolerance, digests };
   return { ...withDevice(state, device), offloads: { ...state.offloads, [device.id]: run } };
 }
 
@@ -179,7 +239,10 @@ function joined(state: ResultsState, job: JobState, device: DeviceDocument): Res
       devices: state.devices.map((known) => (known === former ? device : known)),
       verdicts: renamed(state.verdicts, former.id, device.id),
       created: renamed(state.created, former.id, device.id),
+      ran: renamed(state.ran, former.id, device.id),
+      shelf: renamed(state.shelf, former.id, device.id),
       outdated: renamed(state.outdated, former.id, device.id),
+      partial: renamed(state.partial, former.id, device.id),
       offloads: renamed(state.offloads, former.id, device.id),
       locates: renamed(state.locates, former.id, device.id),
     };
@@ -190,6 +253,44 @@ function joined(state: ResultsState, job: JobState, device: DeviceDocument): Res
 function renamed<T>(record: Record<string, T>, from: string, to: string): Record<string, T> {
   const { [from]: value, ...rest } = record;
   return value === undefined ? rest : { ...rest, [to]: value };
+}
+
+type VerdictEvent = Extract<JobEvent, { type: "verdict" }>;
+
+/** Verdicts that come in a row are taken together. */
+function withEvents(state: ResultsState, events: readonly JobEvent[]): ResultsState {
+  let next = state;
+  let row: VerdictEvent[] = [];
+  for (const event of events) {
+    const last = row[0];
+    if (last !== undefined && (event.type !== "verdict" || event.device !== last.device)) {
+      next = withVerdicts(next, last.device, row);
+      row = [];
+    }
+    if (event.type === "verdict") row.push(event);
+    else next = withEvent(next, event);
+  }
+  return row[0] === undefined ? next : withVerdicts(next, row[0].device, row);
+}
+
+function withVerdicts(state: ResultsState, device: string, events: readonly VerdictEvent[]): ResultsState {
+  const { job } = state;
+  if (job === null) return state;
+  const { [device]: _, ...compiling } = job.compiling;
+  const counts = { ...job.counts };
+  const failing = new Set(job.failing);
+  let { left } = job;
+  for (const event of events) {
+    const verdict = asState(event.result.verdict);
+    counts[verdict] += 1;
+    if (isProblem(verdict)) failing.add(event.result.kernel);
+    left = withLeft(left, event);
+  }
+  // An offload tests the operators first; what it counts are kernels moved.
+  const done = job.kind === "offload" ? job.done : job.done + events.length;
+  const next = { ...state, job: { ...job, compiling, counts, failing: [...failing], left, done } };
+  const told = events.map(({ result }) => ({ result, digest: job.digests[result.kernel] }));
+  return withResults(next, device, told, job.trial);
 }
 
 function withEvent(state: ResultsState, event: JobEvent): ResultsState {
@@ -205,31 +306,27 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
       });
     case "device":
       return start(joined(state, job, event.device), job, event.device.id);
+    case "kernels": {
+      const { texts } = state.asked[job.job] ?? {};
+      const [kernel, ...more] = Object.keys(event.digests);
+      const next = update({
+        digests: { ...job.digests, ...event.digests },
+        trial: event.trial ?? job.trial,
+      });
+      if (texts === undefined || kernel === undefined || more.length > 0) return next;
+      return withKnown(next, kernel, texts, event.digests[kernel] ?? "");
+    }
     case "compile": {
       const { kernel, done, total } = event;
-      return update({ compiling: { ...job.compiling, [event.device]: { kernel, done, total } } });
-    }
-    case "verdict": {
-      const { [event.device]: _, ...compiling } = job.compiling;
-      const tests = { ...state.verdicts[event.device], [event.result.id]: event.result };
-      const verdict = asState(event.result.verdict);
-      const counts = { ...job.counts, [verdict]: job.counts[verdict] + 1 };
-      // An offload tests the operators first; what it counts are kernels moved.
-      const done = job.kind === "offload" ? job.done : job.done + 1;
-      const { kernel } = event.result;
-      const failing =
-        isProblem(verdict) && !job.failing.includes(kernel) ? [...job.failing, kernel] : job.failing;
-      const next = update({ done, counts, compiling, failing });
-      const former = state.outdated[event.device]?.filter((name) => name !== kernel) ?? [];
-      return {
-        ...next,
-        verdicts: { ...state.verdicts, [event.device]: tests },
-        outdated: { ...state.outdated, [event.device]: former },
-      };
+      return update({
+        compiling: { ...job.compiling, [event.device]: { kernel, done, total } },
+        compiled: { ...job.compiled, [event.device]: { done, total } },
+        left: withLeft(job.left, event),
+      });
     }
     case "step": {
       const run = state.offloads[event.device] ?? freshRun();
-      const moved = { ...run, steps: [...run.steps, event.step], total: event.total };
+      const moved = { ...run, steps: [...run.steps, event.step], total: event.total, digests: job.digests };
       return {
         ...update({ done: job.done + 1, kind: "offload" }),
         offloads: { ...state.offloads, [event.device]: moved },
@@ -256,8 +353,12 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
   }
 }
 
+function withLeft(left: JobState["left"], event: { device: string; left?: number | null }): JobState["left"] {
+  return typeof event.left === "number" ? { ...left, [event.device]: event.left } : left;
+}
+
 function freshRun(): OffloadRun {
-  return { created: null, steps: [], total: 0, final: null, tolerance: null };
+  return { created: null, steps: [], total: 0, final: null, tolerance: null, digests: {} };
 }
 
 /** A device joined: its earlier results in this job's range are forgotten, so that the cells show as waiting. */
@@ -272,9 +373,13 @@ function start(state: ResultsState, job: JobState, device: string): ResultsState
     const { [device]: _, ...locates } = state.locates;
     return { ...next, locates };
   }
+  if (job.trial) return next;
   const { [device]: _, ...created } = state.created;
-  const kept = Object.entries(state.verdicts[device] ?? {}).filter(([, test]) => !inRange(job, test.kernel));
-  return { ...next, created, verdicts: { ...state.verdicts, [device]: Object.fromEntries(kept) } };
+  const { [device]: __, ...partial } = state.partial;
+  const run = new Set(Object.values(state.verdicts[device] ?? {}).map((test) => test.kernel));
+  const range = [...run].filter((kernel) => inRange(job, kernel));
+  const left = withoutKernels<ResultsState>(next, device, range);
+  return { ...left, created, partial, verdicts: { ...left.verdicts, [device]: left.verdicts[device] ?? {} } };
 }
 
 /** Whether the job is known to run this kernel. A job started elsewhere does not say: assume nothing. */
@@ -296,7 +401,15 @@ function withEnd(state: ResultsState, job: Job): ResultsState {
   if (document?.format === "tapml.validation/1") {
     const created = { ...next.created };
     for (const device of document.devices) created[device.id] = document.created;
-    next = { ...next, created };
+    let { partial } = next;
+    if (!state.job.trial) {
+      for (const { id } of document.devices) partial = withPartial(partial, document, id);
+    }
+    next = { ...next, created, partial };
+  }
+  // Also where it was cancelled before its device was there, or failed.
+  if (ended !== "done" && state.job.kind === "validation") {
+    next = state.job.devices.reduce(restored, next);
   }
   return next;
 }

@@ -1,11 +1,14 @@
 /** The states a test may be shown in: a verdict, or on the way to one. Each has a glyph and a word, not only a colour. */
 
-import { GLYPH } from "../../../runner_js/kit/text";
+import { GLYPH as GLYPHS } from "../../../runner_js/kit/text";
 import type { Verdict } from "../api/generated/results";
 
-export type State = Verdict | "running" | "waiting" | "none";
+/** "stale": a verdict of an older text of the kernel. */
+export type State = Verdict | "running" | "waiting" | "none" | "stale";
 
-export { GLYPH };
+export const GLYPH: Record<State, string> = { ...GLYPHS, stale: "✎" };
+
+export const OLDER = "for older WGSL";
 
 export const WORD: Record<State, string> = {
   pass: "pass",
@@ -16,6 +19,7 @@ export const WORD: Record<State, string> = {
   running: "running",
   waiting: "waiting",
   none: "not run",
+  stale: OLDER,
 };
 
 /** Worst first: what a group of tests is shown as. */
@@ -25,6 +29,7 @@ export const ORDER: readonly State[] = [
   "unbounded",
   "running",
   "waiting",
+  "stale",
   "unsupported",
   "pass",
   "none",
@@ -41,7 +46,17 @@ export function asState(verdict: string): State {
 export type Counts = Record<State, number>;
 
 export function noCounts(): Counts {
-  return { pass: 0, fail: 0, error: 0, unsupported: 0, unbounded: 0, running: 0, waiting: 0, none: 0 };
+  return {
+    pass: 0,
+    fail: 0,
+    error: 0,
+    unsupported: 0,
+    unbounded: 0,
+    running: 0,
+    waiting: 0,
+    none: 0,
+    stale: 0,
+  };
 }
 
 export function worst(counts: Counts): State {
@@ -58,7 +73,9 @@ export function isProblem(state: State): boolean {
 
 /** "5 pass, 1 fail" */
 export function describe(counts: Counts): string {
-  const parts = (["fail", "error", "unbounded", "unsupported", "pass", "running", "waiting", "none"] as const)
+  const parts = (
+    ["fail", "error", "unbounded", "unsupported", "pass", "stale", "running", "waiting", "none"] as const
+  )
     .filter((state) => counts[state] > 0)
     .map((state) => `${counts[state]} ${WORD[state]}`);
   return parts.join(", ") || "no tests";

@@ -25,34 +25,42 @@ const TOKEN =
 export function tokenizeLines(text: string): Token[][] {
   let depth = 0;
   return text.split(/\r?\n/).map((line) => {
-    const tokens: Token[] = [];
-    let at = 0;
-    if (depth > 0) {
-      const end = commentEnd(line, 0, depth);
+    const found = tokenizeLine(line, depth);
+    depth = found.depth;
+    return found.tokens;
+  });
+}
+
+/** Of one line that begins in so many nested comments; `depth` is where it ends. */
+export function tokenizeLine(line: string, within: number): { tokens: Token[]; depth: number } {
+  const tokens: Token[] = [];
+  let depth = within;
+  let at = 0;
+  if (depth > 0) {
+    const end = commentEnd(line, 0, depth);
+    depth = end.depth;
+    at = end.at;
+    push(tokens, "comment", line.slice(0, at));
+  }
+  while (at < line.length) {
+    TOKEN.lastIndex = at;
+    const match = TOKEN.exec(line);
+    if (match === null) {
+      push(tokens, "plain", line.slice(at));
+      break;
+    }
+    push(tokens, "plain", line.slice(at, match.index));
+    if (match[2] !== undefined) {
+      const end = commentEnd(line, match.index + 2, 1);
       depth = end.depth;
       at = end.at;
-      push(tokens, "comment", line.slice(0, at));
+      push(tokens, "comment", line.slice(match.index, at));
+      continue;
     }
-    while (at < line.length) {
-      TOKEN.lastIndex = at;
-      const match = TOKEN.exec(line);
-      if (match === null) {
-        push(tokens, "plain", line.slice(at));
-        break;
-      }
-      push(tokens, "plain", line.slice(at, match.index));
-      if (match[2] !== undefined) {
-        const end = commentEnd(line, match.index + 2, 1);
-        depth = end.depth;
-        at = end.at;
-        push(tokens, "comment", line.slice(match.index, at));
-        continue;
-      }
-      push(tokens, kindOf(match), match[0]);
-      at = match.index + match[0].length;
-    }
-    return tokens;
-  });
+    push(tokens, kindOf(match), match[0]);
+    at = match.index + match[0].length;
+  }
+  return { tokens, depth };
 }
 
 function commentEnd(line: string, from: number, depth: number): { at: number; depth: number } {

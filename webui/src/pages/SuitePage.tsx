@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { api } from "../api/client";
-import { Pending, TopBar } from "../parts/Basics";
-import { SuiteHeader } from "../parts/SuiteHeader";
+import { Link, Pending, TopBar } from "../parts/Basics";
+import { SuiteNotes, SuiteTitle } from "../parts/SuiteHeader";
 import { Workspace } from "../parts/Workspace";
 import { useResource } from "../state/resource";
 
@@ -15,16 +15,24 @@ export function SuitePage(props: { id: string }) {
       <>
         <TopBar />
         <main class="page">
+          <h1>{props.id}</h1>
           <Pending what="the suite" of={suite} />
+          {suite.error && (
+            <p>
+              <Link href="/">All suites</Link>
+            </p>
+          )}
         </main>
       </>
     );
   }
   return (
     <div class="shell">
-      <TopBar />
+      <TopBar>
+        <SuiteTitle suite={suite.data} />
+      </TopBar>
       <main class="suite">
-        <SuiteHeader suite={suite.data} />
+        <SuiteNotes suite={suite.data} />
         <Workspace suite={suite.data} />
       </main>
     </div>

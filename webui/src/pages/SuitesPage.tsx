@@ -2,12 +2,14 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { api } from "../api/client";
 import type { DeviceDocument } from "../api/generated/results";
+import { onKernelsChanged } from "../api/socket";
 import type { Results, SuiteSummary } from "../api/types";
 import { count, date } from "../model/format";
 import { accusedCounts } from "../model/locate";
-import { VERDICTS } from "../model/verdicts";
+import { changedSince, type Kernels } from "../model/older";
+import { asState, noCounts, OLDER, VERDICTS, WORD } from "../model/verdicts";
 import { Doubts, Link, Pending, Problem, TopBar, VerdictBadge, WarningBadge } from "../parts/Basics";
-import { DeviceList } from "../parts/DeviceList";
+import { DeviceSection } from "../parts/DeviceSection";
 import { ModelCards } from "../parts/ModelCards";
 import { OpenTest } from "../parts/OpenTest";
 import { ReferenceFacts, SuiteBadges, SuiteSize } from "../parts/SuiteBadges";
@@ -46,7 +48,7 @@ export function SuitesPage() {
           )}
         </ul>
         <OpenTest />
-        <DeviceList />
+        <DeviceSection />
       </main>
     </>
   );
@@ -97,23 +99,28 @@ function SuiteCard(props: { suite: SuiteSummary }) {
 
 function LatestResults(props: { suite: string }) {
   const results = useResource(props.suite, () => api.results(props.suite));
+  const { reload } = results;
+  useEffect(
+    () => onKernelsChanged((message) => message.suite === props.suite && reload()),
+    [props.suite, reload],
+  );
   if (results.error) {
     return <Problem title="Its results could not be loaded." error={results.error} retry={results.reload} />;
   }
   if (results.data === null) return <p class="muted latest">Loading results…</p>;
-  const { validations, offloads, locates } = results.data;
+  const { validations, offloads, locates, kernels } = results.data;
   if (validations.length + offloads.length + locates.length === 0)
     return <p class="muted latest">Not run on any device yet.</p>;
   return (
     <ul class="stack tight latest" aria-label="Latest results">
       {validations.map((document) => (
-        <ValidationLine key={idsOf(document)} document={document} />
+        <ValidationLine key={idsOf(document)} document={document} kernels={kernels} />
       ))}
       {offloads.map((document) => (
-        <OffloadLine key={idsOf(document)} document={document} />
+        <OffloadLine key={idsOf(document)} document={document} kernels={kernels} />
       ))}
       {locates.map((document) => (
-        <LocateLine key={idsOf(document)} document={document} />
+        <LocateLine key={idsOf(document)} document={document} kernels={kernels} />
       ))}
     </ul>
   );
@@ -140,66 +147,88 @@ function Line(props: {
 
 const MOST_NAMES = 4;
 
-function Kernels({ names }: { names: readonly string[] }) {
+function KernelNames({ names }: { names: readonly string[] }) {
   if (names.length === 0) return null;
   const rest = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
   return <span class="muted">{`${names.slice(0, MOST_NAMES).join(", ")}${rest}`}</span>;
 }
 
-function ValidationLine(props: { document: Results["validations"][number] }) {
-  const { summary } = props.document;
+interface LineProps<T> {
+  document: T;
+  kernels: Kernels;
+}
+
+function ValidationLine(props: LineProps<Results["validations"][number]>) {
+  const { document, kernels } = props;
+  const changed = changedSince(document.kernel_digests, kernels);
+  const counts = noCounts();
+  for (const test of document.tests) counts[changed.has(test.kernel) ? "stale" : asState(test.verdict)] += 1;
   return (
-    <Line document={props.document}>
-      {VERDICTS.filter((verdict) => (summary[verdict] ?? 0) > 0).map((verdict) => (
-        <VerdictBadge key={verdict} state={verdict} word={`${summary[verdict]} ${verdict}`} />
-      ))}
-      <Kernels names={summary.failing_kernels} />
+    <Line document={document}>
+      {[...VERDICTS, "stale" as const]
+        .filter((state) => counts[state] > 0)
+        .map((state) => (
+          <VerdictBadge key={state} state={state} word={`${counts[state]} ${WORD[state]}`} />
+        ))}
+      <KernelNames names={document.summary.failing_kernels.filter((kernel) => !changed.has(kernel))} />
     </Line>
   );
 }
 
-function OffloadLine(props: { document: Results["offloads"][number] }) {
-  const { summary, final } = props.document;
+function OffloadLine(props: LineProps<Results["offloads"][number]>) {
+  const { summary, final, kernel_digests } = props.document;
+  const older = changedSince(kernel_digests, props.kernels).size > 0;
   const all = summary.kept_on_reference.length === 0;
   return (
     <Line document={props.document}>
       <span>offload</span>
       <VerdictBadge
-        state={all ? "pass" : "fail"}
+        state={older ? "stale" : all ? "pass" : "fail"}
         word={`${summary.offloaded} of ${count(summary.kernels, "kernel")} offloaded`}
       />
-      {final && <VerdictBadge state={final.verdict} word={`whole model: ${final.verdict}`} />}
+      {final && (
+        <VerdictBadge state={older ? "stale" : final.verdict} word={`whole model: ${final.verdict}`} />
+      )}
+      {older && <span class="muted">{OLDER}</span>}
     </Line>
   );
 }
 
-function LocateLine(props: { document: Results["locates"][number] }) {
-  const { summary, interrupted } = props.document;
+function LocateLine(props: LineProps<Results["locates"][number]>) {
+  const { summary, interrupted, kernel_digests } = props.document;
+  const changed = changedSince(kernel_digests, props.kernels);
+  const older = changed.size > 0;
   const accused = [...summary.faulty_kernels, ...summary.unbounded_kernels];
   return (
     <Line document={props.document}>
       <span>locate</span>
       {summary.verdict === "clean" ? (
-        <VerdictBadge state={interrupted ? "none" : "pass"} word="no faulty kernel" />
+        <VerdictBadge state={older ? "stale" : interrupted ? "none" : "pass"} word="no faulty kernel" />
       ) : (
         <VerdictBadge
-          state={summary.verdict === "unbounded" ? "unbounded" : "fail"}
+          state={older ? "stale" : summary.verdict === "unbounded" ? "unbounded" : "fail"}
           word={summary.verdict === "compound" ? "compound error" : accusedCounts(summary).join(", ")}
         />
       )}
-      <Kernels names={accused} />
-      {summary.suspicious_kernels.length > 0 && (
-        <>
-          <WarningBadge word="suspicious" />
-          <Kernels names={summary.suspicious_kernels} />
-        </>
-      )}
-      {summary.racing_kernels.length > 0 && (
-        <>
-          <WarningBadge word="a barrier is missing" />
-          <Kernels names={summary.racing_kernels} />
-        </>
-      )}
+      {older && <span class="muted">{OLDER}</span>}
+      <KernelNames names={accused} />
+      <Warned word="suspicious" kernels={summary.suspicious_kernels} changed={changed} />
+      <Warned word="a barrier is missing" kernels={summary.racing_kernels} changed={changed} />
     </Line>
+  );
+}
+
+/** A warning of kernels that are as they were, and one that is past of those that are others by now. */
+function Warned(props: { word: string; kernels: readonly string[]; changed: ReadonlySet<string> }) {
+  const { word, kernels, changed } = props;
+  const now = kernels.filter((kernel) => !changed.has(kernel));
+  const former = kernels.filter((kernel) => changed.has(kernel));
+  return (
+    <>
+      {now.length > 0 && <WarningBadge word={word} />}
+      <KernelNames names={now} />
+      {former.length > 0 && <VerdictBadge state="stale" word={`${word}, ${OLDER}`} />}
+      <KernelNames names={former} />
+    </>
   );
 }

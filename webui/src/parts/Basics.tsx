@@ -21,6 +21,26 @@ export function Link(props: { href: string; class?: string; children: ComponentC
   );
 }
 
+/** Over tens of tab stops to the parts of a page, by their ids: seen when one comes to it by keys. */
+export function SkipLinks(props: { to: readonly { id: string; name: string }[] }) {
+  const skip = (event: MouseEvent, id: string) => {
+    const part = document.getElementById(id);
+    if (part === null) return;
+    event.preventDefault();
+    part.focus();
+    part.scrollIntoView({ block: "nearest" });
+  };
+  return (
+    <nav class="row skip" aria-label="Skip">
+      {props.to.map(({ id, name }) => (
+        <a key={id} href={`#${id}`} onClick={(event) => skip(event, id)}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 export function TopBar(props: { children?: ComponentChildren }) {
   return (
     <header class="topbar">
@@ -60,7 +80,7 @@ export function Glyph(props: { state: State }) {
 }
 
 /** A verdict as a glyph and a word. */
-export function VerdictBadge(props: { state: State; word?: string }) {
+export function VerdictBadge(props: { state: State; word?: string | undefined }) {
   return (
     <span class={`verdict is-${props.state}`}>
       <span aria-hidden="true">{GLYPH[props.state]}</span> {props.word ?? WORD[props.state]}

@@ -2,34 +2,51 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
-import { nodeNames, testState } from "../model/matrix";
+import { deviceLabel } from "../model/device-list";
+import { nodeNames } from "../model/matrix";
 import { useResource } from "../state/resource";
-import { Edited, Pending, Tabs, VerdictBadge } from "./Basics";
+import { useQuery } from "../state/router";
+import { Edited, Pending, Tabs } from "./Basics";
 import { HistoryTab } from "./HistoryTab";
 import { KernelTab } from "./KernelTab";
 import { NodePicker, type NodePickerProps } from "./NodePicker";
+import { Maximise } from "./Panes";
+import type { Rerun } from "./shared";
 import { TensorsTab } from "./TensorsTab";
+import { TestBadge } from "./TestBadge";
 import { VerdictTab } from "./VerdictTab";
 
 interface DetailPaneProps extends NodePickerProps {
   /** Read again when it changes: someone edits the WGSL between two runs. */
   round: string;
-  rerun: { devices: string[]; possible: boolean; start: () => void };
+  rerun: Rerun;
 }
 
 type Tab = "verdict" | "tensors" | "kernel" | "history";
 
+const TABS: readonly { id: Tab; name: string }[] = [
+  { id: "verdict", name: "Verdict" },
+  { id: "tensors", name: "Tensors" },
+  { id: "kernel", name: "Kernel" },
+  { id: "history", name: "History" },
+];
+
 export function DetailPane(props: DetailPaneProps) {
   const { suite, node, state, device, round } = props;
-  const [tab, setTab] = useState<Tab>("verdict");
+  const [tabName, setTabName] = useQuery("tab");
+  const tab = TABS.find(({ id }) => id === tabName)?.id ?? "verdict";
+  const setTab = (next: Tab) => setTabName(next === "verdict" ? null : next);
   const [line, setLine] = useState<{ file: string; line: number } | null>(null);
-  const [wanted, setStep] = useState(0);
+  const [wanted, setStep] = useQuery("step");
   const tests = suite.tests.filter((test) => test.node === node.id);
-  const test = tests.find((candidate) => candidate.step === wanted) ?? tests[0];
+  const test = tests.find((candidate) => candidate.step === Number(wanted)) ?? tests[0];
   const kernel = suite.kernels.find((candidate) => candidate.kernel === node.kernel);
-  const detail = useResource(kernel ? `${node.kernel} ${round}` : null, () =>
-    api.kernel(suite.id, node.kernel),
-  );
+  const now = state.kernels[node.kernel];
+  const detail = useResource(kernel ? node.kernel : null, () => api.kernel(suite.id, node.kernel));
+  // Somebody edits the WGSL, between two runs or at any time: what is shown stays until the new text is there.
+  const version = `${round} ${now?.digest ?? ""}`;
+  const { reload } = detail;
+  useEffect(reload, [version, reload]);
   const facts = useResource(test ? test.id : null, () => api.test(suite.id, test?.id ?? ""));
   const { select } = props;
 
@@ -45,34 +62,38 @@ export function DetailPane(props: DetailPaneProps) {
     setLine({ file, line: at });
     setTab("kernel");
   };
-  const edited = detail.data?.files.some((file) => file.edited) ?? kernel?.edited ?? false;
+  const edited = now?.edited ?? kernel?.edited ?? false;
 
   return (
-    <aside class="pane pane-detail" aria-label={`Node ${node.id}`}>
+    <aside class="pane pane-detail" id="details" tabIndex={-1} aria-label={`Node ${node.id}`}>
       <header class="stack detail-head">
         <div class="detail-title">
           <h2 title={node.kernel}>{node.kernel}</h2>
+          <Maximise pane="detail" name="the details" />
           <button type="button" class="close" aria-label="Close the details" onClick={() => select(null)}>
             ✕
           </button>
         </div>
         <p class="row detail-sub">
           <code>{node.id}</code> <span class="muted">{nodeNames(suite).get(node.id)}</span>
-          {edited && <Edited title="The WGSL differs from what was generated." />}
+          {edited && <Edited title="The WGSL, or how it is launched, differs from what was generated." />}
         </p>
         <NodePicker {...props} />
         {test && (
           <ul class="row chips" aria-label="Verdicts">
             {state.devices.map((column) => (
               <li key={column.id}>
-                {column.name} <VerdictBadge state={testState(state, column.id, test)} />
+                {deviceLabel(column)} <TestBadge state={state} device={column.id} test={test} />
               </li>
             ))}
             {tests.length > 1 && (
               <li>
                 <label>
                   step{" "}
-                  <select value={test.step} onChange={(event) => setStep(Number(event.currentTarget.value))}>
+                  <select
+                    value={test.step}
+                    onChange={({ currentTarget: { value } }) => setStep(value === "0" ? null : value)}
+                  >
                     {tests.map((candidate) => (
                       <option key={candidate.id} value={candidate.step}>
                         {candidate.step}
@@ -93,17 +114,7 @@ export function DetailPane(props: DetailPaneProps) {
         </p>
       ) : (
         <>
-          <Tabs
-            label="Details"
-            selected={tab}
-            select={setTab}
-            tabs={[
-              { id: "verdict", name: "Verdict" },
-              { id: "tensors", name: "Tensors" },
-              { id: "kernel", name: "Kernel" },
-              { id: "history", name: "History" },
-            ]}
-          />
+          <Tabs label="Details" selected={tab} select={setTab} tabs={TABS} />
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
           <section class="scroll detail-body" tabIndex={0} role="tabpanel" aria-label={tab}>
             {tab === "verdict" && (
@@ -114,17 +125,27 @@ export function DetailPane(props: DetailPaneProps) {
                 device={device}
                 detail={facts.data}
                 showLine={showLine}
+                rerun={props.rerun}
               />
             )}
             {tab === "tensors" &&
               (facts.data ? <TensorsTab detail={facts.data} /> : <Pending what="the tensors" of={facts} />)}
             {tab === "kernel" &&
               (detail.data ? (
-                <KernelTab detail={detail.data} state={state} line={line} rerun={props.rerun} />
+                <KernelTab
+                  suite={suite.id}
+                  reload={reload}
+                  detail={detail.data}
+                  state={state}
+                  line={line}
+                  rerun={props.rerun}
+                />
               ) : (
                 <Pending what="the kernel" of={detail} />
               ))}
-            {tab === "history" && <HistoryTab key={test.id} suite={suite.id} test={test.id} round={round} />}
+            {tab === "history" && (
+              <HistoryTab key={test.id} suite={suite.id} test={test.id} round={round} now={now} />
+            )}
           </section>
         </>
       )}

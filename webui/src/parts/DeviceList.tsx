@@ -1,66 +1,79 @@
-import type { Device } from "../api/types";
-import { adapter, browser, count } from "../model/format";
-import { useDevices } from "../state/use-devices";
-import { Pending } from "./Basics";
+/** All devices in one list, how to add one, and in what those that are chosen differ. */
 
-export function DeviceList() {
-  const devices = useDevices();
-  const connected = devices.data?.connected ?? [];
-  const startable = devices.data?.startable ?? [];
+import type { DeviceDocument } from "../api/generated/results";
+import type { Devices } from "../api/types";
+import { type DeviceRow, deviceRows } from "../model/device-list";
+import { DeviceTraits } from "./DeviceTraits";
+import { Pairing } from "./Pairing";
+
+const STATES = {
+  ready: { sign: "●", word: "ready", tint: "pass" },
+  busy: { sign: "◐", word: "busy", tint: "running" },
+  unfit: { sign: "✗", word: "cannot run kernels", tint: "fail" },
+  startable: { sign: "▷", word: "tapml starts it", tint: "none" },
+  missing: { sign: "–", word: "not on this machine", tint: "none" },
+  gone: { sign: "○", word: "gone", tint: "none" },
+} as const;
+
+export function DeviceList(props: {
+  devices: Devices;
+  /** Chosen for the next job, where one is chosen here. */
+  choice?: { selected: readonly string[]; toggle: (value: string) => void; fixed: boolean };
+  /** Known of devices from their results, also while they are not connected: their label first. */
+  known?: readonly DeviceDocument[];
+}) {
+  const { choice, known = [] } = props;
+  const rows = deviceRows(props.devices);
+  const chosen = rows.filter(({ value }) => choice === undefined || choice.selected.includes(value));
+  const facts = chosen.flatMap((row) => {
+    const found = row.facts ?? known.find(({ name }) => family(name) === row.value);
+    return found ? [{ ...found, name: row.facts ? row.name : found.name }] : [];
+  });
   return (
-    <section class="devices" aria-labelledby="devices-title">
-      <h2 id="devices-title">Devices</h2>
-      {(devices.loading || devices.error) && <Pending what="the devices" of={devices} />}
-      {devices.data && (
-        <>
-          {connected.length === 0 && <p class="muted">No device is connected.</p>}
-          <ul class="device-list">
-            {connected.map((device) => (
-              <ConnectedDevice key={device.id} device={device} />
-            ))}
-          </ul>
-          <p>
-            <a href="/runner" target="_blank" rel="noopener">
-              Use this browser as a device <span aria-hidden="true">↗</span>
-            </a>{" "}
-            <span class="muted">opens a tab that runs kernels as long as it stays open</span>
-          </p>
-          {startable.length > 0 && (
-            <ul class="startable">
-              {startable.map((device) => (
-                <li key={device.name}>
-                  <span aria-hidden="true">{device.available ? "✓" : "–"}</span> {device.name}{" "}
-                  <span class="muted">
-                    {device.available ? "tapml can start it" : device.message || "not available"}
-                  </span>
-                </li>
-              ))}
-            </ul>
-          )}
-        </>
-      )}
-    </section>
+    <>
+      <ul class="device-list">
+        {rows.map((row) => (
+          <Row key={`${row.state} ${row.value}`} row={row} choice={choice} />
+        ))}
+      </ul>
+      <Pairing />
+      <DeviceTraits devices={facts} />
+    </>
   );
 }
 
-function ConnectedDevice(props: { device: Device }) {
-  const { device } = props;
-  const state = device.unavailable === null ? (device.busy ? "busy" : "ready") : "cannot run kernels";
+/** "Chromium 156 (2)": chromium. */
+function family(name: string): string {
+  return name.replace(/ [\d.]+( \(\d+\))?$/, "").toLowerCase();
+}
+
+function Row(props: { row: DeviceRow; choice?: Parameters<typeof DeviceList>[0]["choice"] }) {
+  const { row, choice } = props;
+  const { sign, word, tint } = STATES[row.state];
+  const usable = row.state === "ready" || row.state === "busy" || row.state === "startable";
+  const name = <strong>{row.name}</strong>;
   return (
-    <li class="card">
-      <strong>{device.name}</strong> <span class="muted">{browser(device.user_agent)}</span>
-      <span class={`device-state tinted is-${device.unavailable === null ? "pass" : "fail"}`}>
-        <span aria-hidden="true">{device.unavailable === null ? (device.busy ? "◐" : "●") : "✗"}</span>{" "}
-        {state}
+    <li class={usable ? "" : "muted"}>
+      {choice && usable ? (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={choice.selected.includes(row.value)}
+            disabled={choice.fixed}
+            onChange={() => choice.toggle(row.value)}
+          />
+          {name}
+        </label>
+      ) : (
+        name
+      )}
+      <span class="device-state">
+        <span aria-hidden="true" class={`tinted is-${tint}`}>
+          {sign}
+        </span>{" "}
+        {word}
       </span>
-      <p class="row facts">
-        {device.unavailable ?? (
-          <>
-            <span>{adapter(device.adapter) || "unnamed adapter"}</span>
-            <span title={device.features.join(", ")}>{count(device.features.length, "feature")}</span>
-          </>
-        )}
-      </p>
+      <span class="muted">{row.note}</span>
     </li>
   );
 }

@@ -1,5 +1,6 @@
 import type { JsonNumber, ToleranceDocument } from "../api/generated/results";
-import { error, exact, number } from "../model/format";
+import { error, exact } from "../model/format";
+import { shareText } from "../model/headline";
 import { excess } from "../model/tolerance";
 import { Table } from "./Table";
 
@@ -33,9 +34,9 @@ export function Elements(props: {
     ],
     ["expected", ({ element }) => exact(element.expected)],
     ["got", ({ element }) => exact(element.got)],
+    ["of its bound", ({ over }) => (over.times === null ? "–" : shareText(over.times))],
     ["difference", ({ over }) => error(over.difference)],
-    ["allowed", ({ over }) => error(over.allowed)],
-    ["of what is allowed", ({ over }) => (over.times === null ? "–" : `${number(over.times, 2)}×`)],
+    ["bound", ({ over }) => error(over.allowed)],
   ];
   return (
     <Table

@@ -1,8 +1,7 @@
 import type { OffloadStep } from "../api/generated/results";
 import { logScale } from "../model/charts";
 import { error } from "../model/format";
-import { finite, stepState } from "../model/offload";
-import { WORD } from "../model/verdicts";
+import { fate, finite, metricText, stepState } from "../model/offload";
 import { LogAxis } from "./LogAxis";
 
 const WIDTH = 520;
@@ -15,6 +14,8 @@ const BOTTOM = 18;
 /** The model's max error after each move, on a log scale: where it leaps is what broke it. */
 export function ErrorChart(props: {
   steps: readonly OffloadStep[];
+  /** Of each, whether it is of older texts. */
+  older: readonly boolean[];
   total: number;
   limit: number | null;
   selected: string | null;
@@ -48,9 +49,9 @@ export function ErrorChart(props: {
         <polyline points={line} />
         {steps.map((step, at) => {
           const value = errors[at];
-          const state = stepState(step);
+          const state = props.older[at] ? "stale" : stepState(step);
           const chosen = step.kernel === props.selected ? " selected" : "";
-          const title = `${at + 1}. ${step.kernel}: ${value === null ? "not moved" : error(value)}, ${step.kept ? "moved" : `stayed (${WORD[state]})`}`;
+          const title = `${at + 1}. ${step.kernel}: ${metricText(step.model_metric).error}, ${fate(step)}`;
           return value === null || value === undefined ? (
             <text key={step.kernel} class="absent" x={x(at)} y={HEIGHT - BOTTOM + 12} text-anchor="middle">
               <title>{title}</title>

@@ -2,10 +2,12 @@
 
 import type { Diagnostic, ErrorEvidence, TestResult, ToleranceDocument } from "../api/generated/results";
 import { ulpBars } from "../model/charts";
-import { caret, error, grouped, number, percent, seconds, short, tensorType } from "../model/format";
+import { caret, error, grouped, percent, seconds, short, tensorType } from "../model/format";
+import { ofBound, repeatsDiagnostics } from "../model/headline";
 import { Bars } from "./Bars";
 import { Fact } from "./Basics";
 import { Elements } from "./Elements";
+import { ScrollBox } from "./ScrollBox";
 
 export type ShowLine = (file: string, line: number) => void;
 
@@ -13,22 +15,24 @@ export type ShowLine = (file: string, line: number) => void;
 export function Evidence(props: { result: TestResult; showLine?: ShowLine }) {
   const { result } = props;
   const compared = result.max_abs_error !== null;
+  const headline = ofBound(result);
+  const { gpu } = result.seconds;
   return (
     <>
-      {result.message !== "" && <p class={`message is-${result.verdict}`}>{result.message}</p>}
-      {result.edited && <p class="muted">Run with edited WGSL.</p>}
+      {result.message !== "" && !repeatsDiagnostics(result) && (
+        <p class={`message is-${result.verdict}`}>{result.message}</p>
+      )}
+      {result.edited && <p class="muted">The kernel was edited.</p>}
       {result.diagnostics.length > 0 && (
         <Diagnostics diagnostics={result.diagnostics} showLine={props.showLine} />
       )}
       {compared && (
         <>
           <dl class="row numbers">
+            {headline !== null && <Fact name="worst element" value={headline} />}
+            {gpu !== undefined && <Fact name="GPU time" value={seconds(gpu)} />}
             <Fact name="max abs error" value={error(result.max_abs_error)} />
             <Fact name="max rel error" value={error(result.max_rel_error)} />
-            <Fact
-              name="max ULP"
-              value={typeof result.max_ulp === "number" ? short(result.max_ulp) : number(result.max_ulp)}
-            />
             <Fact
               name="out of tolerance"
               value={`${short(result.mismatched)} of ${short(result.total)}`}
@@ -62,11 +66,16 @@ export function Evidence(props: { result: TestResult; showLine?: ShowLine }) {
       )}
       {result.error && <DeviceSaid error={result.error} />}
       <p class="muted times">
-        {result.variant && <>variant {result.variant} · </>}
-        {["fetch", "compile", "run", "gpu", "compare"]
-          .filter((part) => result.seconds[part] !== undefined)
-          .map((part) => `${part} ${seconds(result.seconds[part] ?? 0)}`)
-          .join(" · ")}
+        {[
+          ...(result.variant ? [`variant ${result.variant}`] : []),
+          ...["compile", "run", "fetch", "compare"]
+            // Tests run in batches: of one alone the GPU knows the time, the clock does not.
+            .filter((part) => (result.seconds[part] ?? 0) > 0 && !(part === "run" && gpu !== undefined))
+            .map(
+              (part) =>
+                `${part} ${seconds(result.seconds[part] ?? 0)}${part === "run" ? " (mean of its batch)" : ""}`,
+            ),
+        ].join(" · ")}
       </p>
     </>
   );
@@ -89,7 +98,9 @@ function DeviceSaid({ error }: { error: ErrorEvidence }) {
           <>
             <dt>{name}</dt>
             <dd>
-              <pre>{text}</pre>
+              <ScrollBox class="said" label={name}>
+                <pre>{text}</pre>
+              </ScrollBox>
             </dd>
           </>
         ))}
@@ -118,11 +129,13 @@ function Diagnostics({
           )}{" "}
           <strong>{item.severity}</strong> {item.message}
           {item.source !== "" && (
-            <pre>
-              {item.source}
-              {"\n"}
-              {caret(item.source, item.column)}
-            </pre>
+            <ScrollBox class="source" label="Line of WGSL">
+              <pre>
+                {item.source}
+                {"\n"}
+                {caret(item.source, item.column)}
+              </pre>
+            </ScrollBox>
           )}
         </li>
       ))}

@@ -3,14 +3,31 @@
 import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { DeviceHistory, HistoryPoint, Trend } from "../api/generated/results";
+import type { KernelNow } from "../api/types";
 import { percent, seconds } from "../model/format";
-import { type Curve, curve, facts, pointText, timeScale, ulpScale, version } from "../model/history";
-import { asState, GLYPH, VERDICTS } from "../model/verdicts";
+import {
+  type Curve,
+  curve,
+  errorScale,
+  facts,
+  isOlder,
+  lastOfNow,
+  pointText,
+  timeScale,
+  version,
+} from "../model/history";
+import { asState, GLYPH, OLDER, VERDICTS, WORD } from "../model/verdicts";
 import { useResource } from "../state/resource";
 import { Fact, Pending, VerdictBadge } from "./Basics";
 import { Table } from "./Table";
 
-export function HistoryTab(props: { suite: string; test: string; round: string }) {
+export function HistoryTab(props: {
+  suite: string;
+  test: string;
+  round: string;
+  /** The test's kernel as it is on disk. */
+  now: KernelNow | undefined;
+}) {
   const found = useResource(`${props.suite} ${props.test} ${props.round}`, () =>
     api.testHistory(props.suite, props.test),
   );
@@ -20,29 +37,36 @@ export function HistoryTab(props: { suite: string; test: string; round: string }
   return (
     <>
       {found.data.devices.map((entry) => (
-        <DeviceCard key={`${entry.device} ${entry.gpu}`} entry={entry} />
+        <DeviceCard key={`${entry.device} ${entry.gpu}`} entry={entry} now={props.now} />
       ))}
     </>
   );
 }
 
-function DeviceCard({ entry }: { entry: DeviceHistory }) {
+function DeviceCard({ entry, now }: { entry: DeviceHistory; now: KernelNow | undefined }) {
   const { trend, points } = entry;
   const [chosen, setChosen] = useState<number | null>(null);
   const shown = Math.min(chosen ?? points.length - 1, points.length - 1);
   const point = points[shown];
+  const last = points[lastOfNow(points, now)];
+  const verdict = asState(last?.verdict ?? trend.last.verdict);
+  const older = last !== undefined && isOlder(last, now);
   return (
     <article class="stack card device-verdict history">
       <h3>
-        {entry.device} <VerdictBadge state={asState(trend.last.verdict)} />
-        {trend.new_failure && <span class="verdict is-flaky">new failure</span>}
+        {entry.device}{" "}
+        <VerdictBadge
+          state={older ? "stale" : verdict}
+          word={older ? `${WORD[verdict]}, ${OLDER}` : undefined}
+        />
+        {trend.new_failure && !isOlder(trend.last, now) && <span class="verdict is-flaky">new failure</span>}
         {trend.flaky_runs > 0 && (
           <span class="verdict is-flaky">flaky {percent(trend.flaky_runs, trend.runs)}</span>
         )}
         <span class="muted">{entry.gpu}</span>
       </h3>
-      <Strip points={points} shown={shown} choose={setChosen} />
-      {point && <Chosen point={point} />}
+      <Strip points={points} now={now} shown={shown} choose={setChosen} />
+      {point && <Chosen text={pointText(point, isOlder(point, now))} message={point.message} />}
       <dl class="row numbers">
         {facts(trend).map((fact) => (
           <Fact key={fact.name} {...fact} />
@@ -55,7 +79,12 @@ function DeviceCard({ entry }: { entry: DeviceHistory }) {
 }
 
 /** A square a run, oldest first. One stop for the Tab key; arrows go from run to run. */
-function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: (at: number) => void }) {
+function Strip(props: {
+  points: readonly HistoryPoint[];
+  now: KernelNow | undefined;
+  shown: number;
+  choose: (at: number) => void;
+}) {
   const { points, shown } = props;
   const move = (event: KeyboardEvent) => {
     const to: Record<string, number> = {
@@ -75,7 +104,8 @@ function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: 
     <div class="row strip" role="toolbar" aria-label="Runs, oldest first" onKeyDown={move}>
       {points.map((point, at) => {
         const state = asState(point.verdict);
-        const text = pointText(point);
+        const older = isOlder(point, props.now);
+        const text = pointText(point, older);
         return (
           <span key={`${point.run} ${point.device}`} class="strip-place">
             {(at === 0 || point.device_changed) && (
@@ -91,7 +121,7 @@ function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: 
             <button
               type="button"
               data-run={at}
-              class={`run verdict is-${state}${point.flaky ? " flaky" : ""}`}
+              class={`run verdict is-${older ? "stale" : state}${point.flaky ? " flaky" : ""}`}
               aria-pressed={at === shown}
               aria-label={text}
               title={text}
@@ -107,11 +137,11 @@ function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: 
   );
 }
 
-function Chosen({ point }: { point: HistoryPoint }) {
+function Chosen({ text, message }: { text: string; message: string }) {
   return (
     <div class="stack tight chosen" aria-live="polite">
-      <p>{pointText(point)}</p>
-      {point.message !== "" && <p class="message">{point.message}</p>}
+      <p>{text}</p>
+      {message !== "" && <p class="message">{message}</p>}
     </div>
   );
 }
@@ -123,15 +153,20 @@ const TOP = 8;
 function Charts(props: { points: readonly HistoryPoint[]; shown: number }) {
   const { points } = props;
   if (points.length < 2) return null;
-  const times = points.map((point) => point.seconds);
-  const ulps = points.map((point) => point.max_ulp);
+  const onGpu = points.some((point) => point.gpu_seconds !== null);
+  const times = points.map((point) => (onGpu ? point.gpu_seconds : point.seconds));
+  const errors = points.map((point) => point.max_abs_error);
   return (
     <div class="history-charts">
       {times.some((value) => value !== null) && (
-        <Chart {...props} name="Time of the run" curve={curve(times, SIZE, timeScale(times))} />
+        <Chart
+          {...props}
+          name={onGpu ? "GPU time" : "Time, the mean of each run's batch"}
+          curve={curve(times, SIZE, timeScale(times))}
+        />
       )}
-      {ulps.some((value) => value !== null) && (
-        <Chart {...props} name="Max ULP (log scale)" curve={curve(ulps, SIZE, ulpScale(ulps))} />
+      {errors.some((value) => value !== null) && (
+        <Chart {...props} name="Max abs error (log scale)" curve={curve(errors, SIZE, errorScale(errors))} />
       )}
     </div>
   );
@@ -183,7 +218,7 @@ function Versions({ versions }: { versions: Trend["versions"] }) {
   const verdicts = VERDICTS.filter((verdict) => versions.some((row) => row[verdict] > 0));
   return (
     <Table
-      heads={["version", "runs", ...verdicts, "median time"]}
+      heads={["version", "runs", ...verdicts, "median time (of batches)"]}
       rows={versions.map((row) => ({
         key: row.device,
         cells: [

@@ -1,6 +1,7 @@
 import type { KernelBundle, KernelVariant } from "../api/types";
 import { count } from "../model/format";
 import { extents, held, limitText } from "../model/launch";
+import { ScrollBox } from "./ScrollBox";
 import { Table } from "./Table";
 
 /** How a variant is launched: one line, opened to bindings and limits. The WGSL below is what one comes for. */
@@ -74,7 +75,9 @@ export function LaunchSection(props: {
         />
         <details>
           <summary>As JSON</summary>
-          <pre class="json">{JSON.stringify(bundle, null, 2)}</pre>
+          <ScrollBox class="json" label="The kernel's document">
+            <pre>{JSON.stringify(bundle, null, 2)}</pre>
+          </ScrollBox>
         </details>
       </details>
     </section>

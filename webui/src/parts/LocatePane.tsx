@@ -3,11 +3,14 @@
 import type { LocateDocument, MissingBarrier, Suspect, Suspicious } from "../api/generated/results";
 import { date, seconds } from "../model/format";
 import { notRun, RACING, SUSPICIOUS, suspects, timesRounding, verdictSentence } from "../model/locate";
+import { changedSince, type Kernels, NONE } from "../model/older";
 import type { JobState } from "../model/results";
-import { GLYPH, type State } from "../model/verdicts";
+import { GLYPH, OLDER, type State } from "../model/verdicts";
+import type { Again } from "../state/again";
 import { Doubts, Edited, VerdictBadge, WarningBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
+import { OlderNote } from "./OlderNote";
 import { SuspectCard } from "./SuspectCard";
 import type { Shared } from "./shared";
 import { TriedDevices } from "./TriedDevices";
@@ -19,7 +22,7 @@ interface Selection {
   select: (node: string | null) => void;
 }
 
-export function LocatePane(props: Shared) {
+export function LocatePane(props: Shared & { again: Again }) {
   const { state, device } = props;
   const running = state.job?.kind === "locate" && state.job.state === "running" ? state.job : null;
   if (running !== null && (device === null || running.devices.includes(device)))
@@ -40,6 +43,8 @@ export function LocatePane(props: Shared) {
           node={props.node?.id ?? null}
           kernel={props.node?.kernel ?? null}
           select={props.select}
+          kernels={state.kernels}
+          again={props.again}
         />
       )}
     />
@@ -80,14 +85,26 @@ const STATES: Partial<Record<LocateDocument["summary"]["verdict"], State>> = {
 };
 
 /** Also the page of `tapml locate --html`. */
-export function LocateResult(props: Selection & { document: LocateDocument; name: string }) {
-  const { document, name } = props;
+export function LocateResult(
+  props: Selection & {
+    document: LocateDocument;
+    name: string;
+    /** As they are on disk now; a page that was written says what was true then. */
+    kernels?: Kernels;
+    again?: Again;
+  },
+) {
+  const { document, name, kernels } = props;
+  const changed = kernels ? changedSince(document.kernel_digests, kernels) : NONE;
+  const isEdited = (found: { kernel: string; edited: boolean }) =>
+    kernels?.[found.kernel]?.edited ?? found.edited;
   const { summary } = document;
   const good = summary.verdict === "clean";
-  const state = good ? "pass" : (STATES[summary.verdict] ?? "fail");
+  const older = changed.size > 0;
+  const state = older ? "stale" : good ? "pass" : (STATES[summary.verdict] ?? "fail");
   const doubted =
     document.suspicious.length > 0 ? SUSPICIOUS : document.missing_barriers.length > 0 ? RACING : null;
-  const wary = good && doubted !== null;
+  const wary = good && doubted !== null && !older;
   const rest = notRun(document);
   return (
     <>
@@ -96,6 +113,7 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
           <span aria-hidden="true">{wary ? doubted : GLYPH[state]} </span>
           {verdictSentence(document, name)}
         </p>
+        <OlderNote changed={changed} again={props.again} device={document.devices[0]} />
         <Doubts what={document.suite_name} doubts={document.doubts} />
         <p class="muted">
           {date(document.created)} · {seconds(summary.seconds)}
@@ -103,23 +121,46 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
         </p>
       </div>
       {suspects(document).map((suspect, at) => (
-        <SuspectCard key={suspect.kernel} {...props} suspect={suspect} rank={at + 1} />
+        <SuspectCard
+          key={suspect.kernel}
+          {...props}
+          suspect={suspect}
+          rank={at + 1}
+          older={changed.has(suspect.kernel)}
+          edited={isEdited(suspect)}
+        />
       ))}
       {document.suspicious.length > 0 && (
-        <SuspiciousCard found={document.suspicious} node={props.node} select={props.select} />
+        <SuspiciousCard
+          found={document.suspicious.map((found) => ({ ...found, edited: isEdited(found) }))}
+          node={props.node}
+          select={props.select}
+          changed={changed}
+        />
       )}
       {document.missing_barriers.length > 0 && (
-        <MissingBarriers found={document.missing_barriers} node={props.node} select={props.select} />
+        <MissingBarriers
+          found={document.missing_barriers.map((found) => {
+            // Only edited kernels are looked at; a text that was undone is none.
+            return { ...found, edited: isEdited({ ...found, edited: true }) };
+          })}
+          node={props.node}
+          select={props.select}
+          changed={changed}
+        />
       )}
-      {rest.length > 0 && <NotRun suspects={rest} node={props.node} select={props.select} />}
+      {rest.length > 0 && (
+        <NotRun suspects={rest} node={props.node} select={props.select} changed={changed} />
+      )}
       {document.positions !== null && (
         <section class="stack card locate-card" aria-label="Later positions">
           <h2>Positions that nobody carved</h2>
+          {document.positions.kernels.some((kernel) => changed.has(kernel)) && <VerdictBadge state="stale" />}
           <p class="muted">{document.positions.text}</p>
         </section>
       )}
       {document.model !== null && (
-        <ModelCheckCard model={document.model} node={props.node} select={props.select} />
+        <ModelCheckCard model={document.model} older={older} node={props.node} select={props.select} />
       )}
     </>
   );
@@ -129,22 +170,36 @@ function SuspiciousCard(props: {
   found: readonly Suspicious[];
   node: string | null;
   select: (node: string | null) => void;
+  changed: ReadonlySet<string>;
 }) {
+  const { changed } = props;
   return (
     <section class="stack card locate-card" aria-label="Suspicious">
       <h2>Suspicious, though {props.found.length === 1 ? "it passes" : "they pass"}</h2>
       <p class="muted">Errors inside the bound, and far beyond what rounding makes.</p>
       <ul class="stack">
         {props.found.map((found) => (
-          <li key={found.kernel}>
+          <li key={found.kernel} class={changed.has(found.kernel) ? "stale" : ""}>
             <p>
-              <code>{found.kernel}</code> <WarningBadge word={timesRounding(found)} />{" "}
-              {found.edited && <Edited title="The WGSL differs from what was generated." />}
+              <code>{found.kernel}</code>{" "}
+              {changed.has(found.kernel) ? (
+                <VerdictBadge state="stale" word={`${timesRounding(found)}, ${OLDER}`} />
+              ) : (
+                <WarningBadge word={timesRounding(found)} />
+              )}{" "}
+              {found.edited && (
+                <Edited title="The WGSL, or how it is launched, differs from what was generated." />
+              )}
             </p>
             <p class="muted">
               Test {found.test}: {found.text}.
             </p>
-            <NodeButtons nodes={found.nodes} state="pass" node={props.node} select={props.select} />
+            <NodeButtons
+              nodes={found.nodes}
+              state={changed.has(found.kernel) ? "stale" : "pass"}
+              node={props.node}
+              select={props.select}
+            />
           </li>
         ))}
       </ul>
@@ -153,25 +208,39 @@ function SuspiciousCard(props: {
 }
 
 function MissingBarriers(props: {
-  found: readonly MissingBarrier[];
+  found: readonly (MissingBarrier & { edited: boolean })[];
   node: string | null;
   select: (node: string | null) => void;
+  changed: ReadonlySet<string>;
 }) {
+  const { changed } = props;
   return (
     <section class="stack card locate-card" aria-label="Missing barriers">
       <h2>A barrier is missing, though {props.found.length === 1 ? "it passes" : "they pass"}</h2>
       <p class="muted">Results depend on which invocation comes first; another device may give others.</p>
       <ul class="stack">
         {props.found.map((found) => (
-          <li key={found.file}>
+          <li key={found.file} class={changed.has(found.kernel) ? "stale" : ""}>
             <p>
-              <code>{found.kernel}</code> <WarningBadge word="race" />{" "}
-              <Edited title="The WGSL differs from what was generated." />
+              <code>{found.kernel}</code>{" "}
+              {changed.has(found.kernel) ? (
+                <VerdictBadge state="stale" word={`race, ${OLDER}`} />
+              ) : (
+                <WarningBadge word="race" />
+              )}{" "}
+              {found.edited && (
+                <Edited title="The WGSL, or how it is launched, differs from what was generated." />
+              )}
             </p>
             <p class="muted">
               <code>{found.file}</code>: {found.text}.
             </p>
-            <NodeButtons nodes={found.nodes} state="pass" node={props.node} select={props.select} />
+            <NodeButtons
+              nodes={found.nodes}
+              state={changed.has(found.kernel) ? "stale" : "pass"}
+              node={props.node}
+              select={props.select}
+            />
           </li>
         ))}
       </ul>
@@ -183,7 +252,9 @@ function NotRun(props: {
   suspects: readonly Suspect[];
   node: string | null;
   select: (node: string | null) => void;
+  changed: ReadonlySet<string>;
 }) {
+  const { changed } = props;
   return (
     <section class="stack card locate-card">
       <h2>Could not run there</h2>
@@ -191,7 +262,12 @@ function NotRun(props: {
         {props.suspects.map((suspect) => (
           <li key={suspect.kernel}>
             <p>
-              <code>{suspect.kernel}</code> <VerdictBadge state="unsupported" />
+              <code>{suspect.kernel}</code>{" "}
+              {changed.has(suspect.kernel) ? (
+                <VerdictBadge state="stale" word={`unsupported, ${OLDER}`} />
+              ) : (
+                <VerdictBadge state="unsupported" />
+              )}
             </p>
             <p class="muted">{suspect.reason}</p>
             <NodeButtons nodes={suspect.nodes} state="unsupported" node={props.node} select={props.select} />

@@ -1,21 +1,14 @@
 import { type Cell, cellText } from "../model/matrix";
 import { type Counts, describe, GLYPH, ORDER, total } from "../model/verdicts";
 
-export const OUTDATED = "of an earlier text of this kernel: validate again";
-
 /** One cell: the worst state as a glyph and colour, how many passed, and the proportions as a bar. */
 export function MatrixCell(props: { name: string; cell: Cell | undefined; select: () => void }) {
   const { cell } = props;
   if (cell === undefined || total(cell.counts) === 0) return <td class="cell" />;
-  const told = `${describe(cell.counts)}${cell.outdated ? `; ${OUTDATED}` : ""}`;
+  const told = `${describe(cell.counts)}${cell.counts.stale > 0 ? ` (${describe(cell.former)}): run it again` : ""}`;
   return (
     <td class="cell">
-      <button
-        type="button"
-        class={`is-${cell.state}${cell.outdated ? " outdated" : ""}`}
-        title={told}
-        onClick={props.select}
-      >
+      <button type="button" class={`is-${cell.state}`} title={told} onClick={props.select}>
         <span aria-hidden="true">{GLYPH[cell.state]}</span>
         <span class="cell-text clip">{cellText(cell)}</span>
         <span class="sr-only">

@@ -1,32 +1,58 @@
-/** Operators x devices. Fills in while a validation runs. */
+/** Operators x devices, failures first. Fills in while a validation runs. */
 
-import { useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { DeviceDocument } from "../api/generated/results";
+import { foldable } from "../graph/outline";
 import { adapter, browser, count, deviceText } from "../model/format";
-import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
+import { type Matrix, matching, troubled } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
+import { figuresOf, GROUPS, grouped, SORTS, type Sort, sorted, whole } from "../model/triage";
 import { type Counts, describe, total } from "../model/verdicts";
+import { useQuery } from "../state/router";
 import { Loading } from "./Basics";
-import { CountsBar, MatrixCell } from "./MatrixCell";
-import type { Shared } from "./shared";
+import { CountsBar } from "./MatrixCell";
+import { MatrixRow } from "./MatrixRow";
+import type { Rerun, Shared } from "./shared";
+import { useRowWindow } from "./use-row-window";
 
 interface MatrixPaneProps extends Shared {
   matrix: Matrix;
   loaded: boolean;
   /** What earlier runs say of a kernel: a new failure, flaky tests. */
   remarks: ReadonlyMap<string, string>;
+  rerun: Rerun;
 }
 
 export function MatrixPane(props: MatrixPaneProps) {
-  const { matrix, devices } = props;
-  const [filter, setFilter] = useState<Filter>({ text: "", problems: false });
+  const { matrix, devices, suite, state, device } = props;
+  const [text, setText] = useQuery("filter", "typed");
+  const [problems, setProblems] = useQuery("problems");
+  const [groupName, setGroup] = useQuery("group");
+  const [sortName, setSort] = useQuery("sort");
+  const group = GROUPS.find((known) => known === groupName) ?? "kernel";
+  const sort = SORTS.find((known) => known === sortName) ?? "failures";
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const rows = filterRows(matrix.rows, filter);
-  const toggle = (kernel: string) => {
+  const figures = useMemo(() => figuresOf(suite, state, device), [suite, state, device]);
+  const all = useMemo(() => whole(figures), [figures]);
+  const blocks = useMemo(() => {
+    const found = group === "block" ? foldable(suite.graph).groups.flatMap((one) => one.blocks) : [];
+    return new Map(found.flatMap(({ label, nodes }) => nodes.map((node) => [node, label])));
+  }, [suite, group]);
+  const order = useMemo(() => new Map(suite.graph.nodes.map(({ id }, at) => [id, at])), [suite]);
+  const rows = useMemo(() => {
+    const heads = grouped(matching(matrix.rows, text ?? ""), group, blocks, figures, order);
+    return sorted(problems === null ? heads : troubled(heads), sort);
+  }, [matrix, text, group, blocks, figures, order, problems, sort]);
+  const box = useRef<HTMLElement>(null);
+  const drawn = useRowWindow(rows.length, box);
+  const toggle = (name: string) => {
     const next = new Set(open);
-    if (!next.delete(kernel)) next.add(kernel);
+    if (!next.delete(name)) next.add(name);
     setOpen(next);
   };
+  const heads = { sort, choose: (next: Sort) => setSort(next === sort || next === "failures" ? null : next) };
+  const columns = { bound: all.bound !== null, gpu: all.gpu !== null };
+  const extra = Number(columns.bound) + Number(columns.gpu);
   return (
     <>
       <div class="row pane-tools">
@@ -34,21 +60,32 @@ export function MatrixPane(props: MatrixPaneProps) {
           type="search"
           placeholder="Filter operators"
           aria-label="Filter operators by name"
-          value={filter.text}
-          onInput={(event) => setFilter({ ...filter, text: event.currentTarget.value })}
+          value={text ?? ""}
+          onInput={(event) => setText(event.currentTarget.value || null)}
         />
         <label class="check">
           <input
             type="checkbox"
-            checked={filter.problems}
-            onChange={(event) => setFilter({ ...filter, problems: event.currentTarget.checked })}
+            checked={problems !== null}
+            onChange={(event) => setProblems(event.currentTarget.checked ? "only" : null)}
           />
           problems only
         </label>
+        <select
+          aria-label="One row for each"
+          value={group}
+          onChange={({ currentTarget: { value } }) => setGroup(value === "kernel" ? null : value)}
+        >
+          {GROUPS.map((known) => (
+            <option key={known} value={known}>
+              by {known}
+            </option>
+          ))}
+        </select>
       </div>
-      {props.state.problems.length > 0 && (
+      {state.problems.length > 0 && (
         <ul class="messages" aria-label="Results that are left out">
-          {props.state.problems.map((problem) => (
+          {state.problems.map((problem) => (
             <li key={problem}>
               <span aria-hidden="true">⚠ </span>
               {problem}
@@ -63,19 +100,36 @@ export function MatrixPane(props: MatrixPaneProps) {
         </p>
       )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
-      <section class="scroll" tabIndex={0} aria-label="Operators by device">
-        <table class="matrix" style={{ "--devices": devices.length }}>
+      <section ref={box} class="scroll" tabIndex={0} aria-label="Operators by device">
+        <table
+          class="matrix"
+          aria-rowcount={rows.length > drawn.last - drawn.first ? rows.length + 1 : undefined}
+          style={{ "--devices": devices.length, "--figures": extra }}
+        >
           <thead>
             <tr>
-              <th scope="col">Operator</th>
-              {devices.map((device) => (
-                <DeviceColumn key={device.id} {...props} column={device} counts={matrix.totals[device.id]} />
+              <SortHead {...heads} by="name" name={NAMES[group]} note={NOTES[sort]} />
+              {devices.map((column) => (
+                <DeviceColumn key={column.id} {...props} column={column} counts={matrix.totals[column.id]} />
               ))}
+              {columns.bound && <SortHead {...heads} by="bound" name="of bound" />}
+              {columns.gpu && <SortHead {...heads} by="gpu" name="GPU time" />}
             </tr>
           </thead>
-          {rows.map((row) => (
-            <KernelRows key={row.kernel} {...props} row={row} open={open.has(row.kernel)} toggle={toggle} />
+          <Room pixels={drawn.above} />
+          {rows.slice(drawn.first, drawn.last).map((row, at) => (
+            <MatrixRow
+              key={row.name}
+              {...props}
+              row={row}
+              place={drawn.first + at}
+              open={open.has(row.name)}
+              toggle={toggle}
+              figures={figures}
+              all={all}
+            />
           ))}
+          <Room pixels={drawn.below} />
         </table>
         {rows.length === 0 && <p class="hint">No operator matches.</p>}
       </section>
@@ -83,9 +137,48 @@ export function MatrixPane(props: MatrixPaneProps) {
   );
 }
 
+const NAMES = { kernel: "Operator", block: "Block", kind: "Kind of operator" } as const;
+const NOTES: Partial<Record<Sort, string>> = { failures: "failures first", name: "by name" };
+
+/** The head of a column that sorts by it; pressed again, failures are first. */
+function SortHead(props: {
+  sort: Sort;
+  choose: (sort: Sort) => void;
+  by: Sort;
+  name: string;
+  note?: string | undefined;
+}) {
+  const { sort, by, name, note } = props;
+  const now = sort === by ? (by === "name" ? "ascending" : "descending") : undefined;
+  return (
+    <th scope="col" class={by === "name" ? "" : "figure-column"} aria-sort={now}>
+      <button
+        type="button"
+        class="sort-head"
+        title={now === undefined ? `Sort by ${name}` : "Failures first"}
+        onClick={() => props.choose(by)}
+      >
+        {name}
+        {now !== undefined && <span aria-hidden="true">{now === "ascending" ? " ▲" : " ▼"}</span>}
+        {note !== undefined && <span class="device-note">{note}</span>}
+      </button>
+    </th>
+  );
+}
+
+/** Of rows that are not drawn. */
+function Room({ pixels }: { pixels: number }) {
+  return pixels === 0 ? null : (
+    <tbody aria-hidden="true">
+      <tr style={{ height: `${pixels}px` }} />
+    </tbody>
+  );
+}
+
 function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts: Counts | undefined }) {
   const { column, counts } = props;
   const former = props.state.outdated[column.id]?.length ?? 0;
+  const missing = props.state.partial[column.id] ?? 0;
   return (
     <th scope="col" class="device-column">
       <button
@@ -101,92 +194,22 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
           <>
             <span class="device-note clip">
               {counts.pass === total(counts) && former === 0 ? "✓ " : ""}
-              {counts.pass}/{total(counts)}
-              {former > 0 ? `, ${count(former, "kernel")} edited since` : ""}
+              {counts.pass} of {total(counts)} pass
+              {former > 0 ? `, ${count(former, "kernel")} changed since` : ""}
             </span>
+            {missing > 0 && (
+              <span
+                class="device-note clip"
+                title="What these tests gave before stands, where they have run."
+              >
+                partial: {count(missing, "test")} not run
+              </span>
+            )}
             <CountsBar counts={counts} />
           </>
         )}
         <span class="sr-only">{counts ? describe(counts) : ""}</span>
       </button>
     </th>
-  );
-}
-
-function KernelRows(
-  props: MatrixPaneProps & { row: KernelRow; open: boolean; toggle: (kernel: string) => void },
-) {
-  const { row, open, devices } = props;
-  const selected = props.node?.id;
-  const pick = (device?: string) => {
-    const node = entryNode(row, device);
-    if (node !== undefined) props.select(node, device);
-  };
-  const remark = props.remarks.get(row.kernel);
-  const within = row.nodes.some((node) => node.node === selected);
-  return (
-    <tbody class={within ? "selected" : ""}>
-      <tr>
-        <th scope="row">
-          <div class="row-head">
-            <button
-              type="button"
-              class="twist"
-              aria-expanded={open}
-              aria-label={`${open ? "Hide" : "Show"} the nodes of ${row.kernel}`}
-              disabled={row.nodes.length === 0}
-              onClick={() => props.toggle(row.kernel)}
-            >
-              <span aria-hidden="true">▸</span>
-            </button>
-            <button type="button" class="row-name clip" title={row.kernel} onClick={() => pick()}>
-              {row.kernel}
-            </button>
-            {row.edited && <RowMark sign="✎" text="edited: the WGSL differs from what was generated" />}
-            {row.unsupported !== null && <RowMark sign="⚠" text={row.unsupported} />}
-            {remark !== undefined && <RowMark sign="↯" text={remark} />}
-            <span class="row-count" title="nodes that use this kernel">
-              ×{row.nodes.length}
-            </span>
-          </div>
-        </th>
-        {devices.map((device) => (
-          <MatrixCell
-            key={device.id}
-            name={`${row.kernel} on ${device.name}`}
-            cell={row.cells[device.id]}
-            select={() => pick(device.id)}
-          />
-        ))}
-      </tr>
-      {open &&
-        row.nodes.map((node) => (
-          <tr key={node.node} class={`node-row${node.node === selected ? " selected" : ""}`}>
-            <th scope="row">
-              <button type="button" class="row-name clip" onClick={() => props.select(node.node)}>
-                <code>{node.node}</code> <span class="muted">{node.name}</span>
-              </button>
-            </th>
-            {devices.map((device) => (
-              <MatrixCell
-                key={device.id}
-                name={`${node.node} on ${device.name}`}
-                cell={node.cells[device.id]}
-                select={() => props.select(node.node, device.id)}
-              />
-            ))}
-          </tr>
-        ))}
-    </tbody>
-  );
-}
-
-/** What is worth knowing of a kernel, as a sign that tells it. */
-function RowMark(props: { sign: string; text: string }) {
-  return (
-    <span class="row-mark" title={props.text}>
-      {props.sign}
-      <span class="sr-only"> {props.text}</span>
-    </span>
   );
 }

@@ -39,7 +39,7 @@ function ModelCard(props: { model: ModelSummary }) {
         <h2>{heading(model)}</h2>
         {model.edited.length > 0 && (
           <Edited
-            title="The WGSL of these kernels differs from what was generated."
+            title="The WGSL of these kernels, or how they are launched, differs from what was generated."
             names={named(model.edited)}
           />
         )}

@@ -3,7 +3,7 @@
 import type { ModelCheck } from "../api/generated/results";
 import { cosine, count, error, number } from "../model/format";
 import { growthPoints, MINIMAL, steepest } from "../model/locate";
-import { asState } from "../model/verdicts";
+import { asState, OLDER } from "../model/verdicts";
 import { Fact, VerdictBadge } from "./Basics";
 import { GrowthChart } from "./GrowthChart";
 import { Table } from "./Table";
@@ -12,17 +12,23 @@ const STEEPEST = 8;
 
 export function ModelCheckCard(props: {
   model: ModelCheck;
+  /** Of older texts of some kernels. */
+  older: boolean;
   node: string | null;
   select: (node: string | null) => void;
 }) {
-  const { model, node, select } = props;
+  const { model, node, select, older } = props;
   const points = growthPoints(model.growth, model.minimal_nodes ?? []);
   const minimal = points.filter((point) => point.minimal);
   const steep = steepest(points, STEEPEST);
   return (
-    <section class="stack card locate-card" aria-label="Whole model">
+    <section class={`stack card locate-card${older ? " stale" : ""}`} aria-label="Whole model">
       <h2>
-        Whole model <VerdictBadge state={asState(model.verdict)} />
+        Whole model{" "}
+        <VerdictBadge
+          state={older ? "stale" : asState(model.verdict)}
+          word={older ? `${model.verdict}, ${OLDER}` : undefined}
+        />
         <span class="muted">{count(model.model_runs, "run")}</span>
       </h2>
       <p class="reason">{model.text}</p>

@@ -20,7 +20,7 @@ export function NodeButtons(props: {
       aria-pressed={id === props.node}
       onClick={() => props.select(id)}
     >
-      <Glyph state={props.state} /> {id}
+      <Glyph state={props.state} /> {id}{" "}
       {props.names?.[id] && (
         <span class="muted node-name" title={props.names[id]}>
           {props.names[id]}

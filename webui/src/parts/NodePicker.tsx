@@ -1,6 +1,6 @@
 import type { GraphNode } from "../api/types";
-import { nodeNames } from "../model/matrix";
-import { asState, GLYPH } from "../model/verdicts";
+import { nodeNames, testState } from "../model/matrix";
+import { GLYPH } from "../model/verdicts";
 import type { Shared } from "./shared";
 
 export interface NodePickerProps extends Shared {
@@ -15,10 +15,17 @@ export function NodePicker(props: NodePickerProps) {
     (other) => other.kind === "kernel" && other.kernel === node.kernel,
   );
   const names = nodeNames(suite);
+  const kernels = new Set(siblings.map(({ id }) => id));
+  // The first test of each.
+  const tests = new Map(
+    suite.tests
+      .filter((test) => kernels.has(test.node))
+      .reverse()
+      .map((test) => [test.node, test]),
+  );
   const glyph = (id: string): string => {
-    const test = suite.tests.find((candidate) => candidate.node === id);
-    const result = test && state.verdicts[device ?? ""]?.[test.id];
-    return result ? GLYPH[asState(result.verdict)] : GLYPH.none;
+    const test = tests.get(id);
+    return GLYPH[test ? testState(state, device ?? "", test) : "none"];
   };
   const at = problems.indexOf(node.id);
   const order = suite.graph.nodes.map((other) => other.id);

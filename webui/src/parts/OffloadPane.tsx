@@ -2,15 +2,19 @@
 
 import type { OffloadFinal, OffloadStep } from "../api/generated/results";
 import { cosine, count, date, error } from "../model/format";
-import { stepState } from "../model/offload";
+import { fate, metricText, notMoved, stepState } from "../model/offload";
+import { changedSince, olderSteps } from "../model/older";
 import type { OffloadRun } from "../model/results";
-import { asState } from "../model/verdicts";
+import { asState, OLDER, WORD } from "../model/verdicts";
+import type { Again } from "../state/again";
 import { Glyph, VerdictBadge } from "./Basics";
 import { ErrorChart } from "./ErrorChart";
+import { OlderNote } from "./OlderNote";
+import { Replay } from "./Replay";
 import type { Shared } from "./shared";
 import { TriedDevices } from "./TriedDevices";
 
-export function OffloadPane(props: Shared) {
+export function OffloadPane(props: Shared & { again: Again }) {
   return (
     <TriedDevices
       {...props}
@@ -28,8 +32,10 @@ const NOT_OFFLOADED =
   "Not offloaded yet. Offload moves the model to a device kernel by kernel and runs it after each move, " +
   "so that the kernel that breaks it is named.";
 
-function Trace(props: Shared & { run: OffloadRun; name: string }) {
+function Trace(props: Shared & { run: OffloadRun; name: string; again: Again }) {
   const { run } = props;
+  const changed = changedSince(run.digests, props.state.kernels);
+  const older = olderSteps(run.steps, changed);
   const selected = props.node?.kernel ?? null;
   const kept = run.steps.filter((step) => step.kept).length;
   const last = run.steps.at(-1);
@@ -43,9 +49,16 @@ function Trace(props: Shared & { run: OffloadRun; name: string }) {
         {last && <span class="muted"> · {count(last.offloaded_nodes, "node")}</span>}
         {run.created && <span class="muted"> · {date(run.created)}</span>}
       </p>
-      {run.final && <Final final={run.final} />}
+      <OlderNote
+        changed={changed}
+        again={props.again}
+        device={props.devices.find((column) => column.id === props.device)}
+      />
+      {run.final && <Final run={run} final={run.final} older={changed.size > 0} />}
+      <Replay steps={run.steps} live={run.final === null && run.steps.length < run.total} />
       <ErrorChart
         steps={run.steps}
+        older={older}
         total={run.total}
         limit={run.tolerance?.max_abs_error ?? null}
         selected={selected}
@@ -67,6 +80,8 @@ function Trace(props: Shared & { run: OffloadRun; name: string }) {
           <StepRow
             key={step.kernel}
             step={step}
+            older={older[at] ?? false}
+            operatorOlder={changed.has(step.kernel)}
             at={at}
             selected={step.kernel === selected}
             select={props.select}
@@ -93,14 +108,20 @@ function Trace(props: Shared & { run: OffloadRun; name: string }) {
 
 function StepRow(props: {
   step: OffloadStep;
+  /** The model's figure is of older texts. */
+  older: boolean;
+  /** The kernel's verdict is. */
+  operatorOlder: boolean;
   at: number;
   selected: boolean;
   select: (node: string | null) => void;
 }) {
-  const { step } = props;
-  const state = stepState(step);
+  const { step, older, operatorOlder } = props;
+  const state = older ? "stale" : stepState(step);
+  const verdict = asState(step.operator_verdict);
+  const metric = metricText(step.model_metric);
   return (
-    <tbody class={`${step.kept ? "" : "stayed"}${props.selected ? " selected" : ""}`}>
+    <tbody class={`${step.kept ? "" : "stayed"}${props.selected ? " selected" : ""}${older ? " older" : ""}`}>
       <tr>
         <td class="num muted">{props.at + 1}</td>
         <th scope="row">
@@ -115,12 +136,16 @@ function StepRow(props: {
           <span class="row-count">×{step.nodes.length}</span>
         </th>
         <td>
-          <VerdictBadge state={asState(step.operator_verdict)} />
+          <VerdictBadge
+            state={operatorOlder ? "stale" : verdict}
+            word={operatorOlder ? `was ${WORD[verdict]}` : undefined}
+          />
         </td>
-        <td class="num">{cosine(step.model_metric?.cosine)}</td>
-        <td class="num">{error(step.model_metric?.max_abs_error)}</td>
+        <td class="num">{metric.cosine}</td>
+        <td class="num">{metric.error}</td>
         <td>
-          <Glyph state={state} /> {step.kept ? "moved" : "stayed"}
+          <Glyph state={state} /> {fate(step)}
+          {older && <span class="sr-only">, {OLDER}</span>}
         </td>
       </tr>
       {step.message !== "" && (
@@ -133,23 +158,36 @@ function StepRow(props: {
   );
 }
 
-function Final(props: { final: OffloadFinal }) {
-  const { final } = props;
+const MODES: Record<string, string> = {
+  "virtual-machine": "in TVM's virtual machine",
+  compiled: "as tapml build makes it",
+};
+
+function Final(props: { run: OffloadRun; final: OffloadFinal; older: boolean }) {
+  const { run, final, older } = props;
+  const metric = metricText(final.model_metric);
   return (
-    <div class="stack tight card final">
+    <div class={`stack tight card final${older ? " stale" : ""}`}>
       <h2>
-        Whole model <VerdictBadge state={asState(final.verdict)} />
-        <span class="muted">{final.mode}</span>
+        Whole model{" "}
+        <VerdictBadge
+          state={older ? "stale" : asState(final.verdict)}
+          word={older ? `${final.verdict}, ${OLDER}` : undefined}
+        />
+        <span class="muted">
+          {final.model_metric && "every kernel on the device, "}
+          {MODES[final.mode] ?? final.mode}
+        </span>
       </h2>
       {final.model_metric && (
         <p>
-          cosine {cosine(final.model_metric.cosine)}, max error {error(final.model_metric.max_abs_error)}
+          cosine {metric.cosine}, max error {metric.error}
         </p>
       )}
       {final.message !== "" && <p class="message">{final.message}</p>}
       {final.kept_on_reference.length > 0 && (
         <p>
-          Stayed on the reference: <strong>{final.kept_on_reference.join(", ")}</strong>
+          {notMoved(run)}: <strong>{final.kept_on_reference.join(", ")}</strong>
         </p>
       )}
     </div>

@@ -6,6 +6,7 @@ import type { Share, TestRef } from "../api/types";
 import { date } from "../model/format";
 import { useAttempt, useResource } from "../state/resource";
 import { Problem } from "./Basics";
+import { CopyButton } from "./CopyButton";
 
 const LIVES = [
   { days: 1, name: "1 day" },
@@ -178,28 +179,5 @@ function IssueSection({ suite, test, device }: ShareDialogProps) {
         <span class="muted">environment, symptom, numbers, steps, WGSL</span>
       </div>
     </section>
-  );
-}
-
-function CopyButton(props: { text: () => Promise<string>; name: string }) {
-  const [state, setState] = useState("");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(await props.text());
-      setState("Copied");
-    } catch (error) {
-      setState(error instanceof Error ? `Not copied: ${error.message}` : "Not copied");
-    }
-    setTimeout(() => setState(""), 3000);
-  };
-  return (
-    <>
-      <button type="button" onClick={copy}>
-        {props.name}
-      </button>
-      <span role="status" class="muted">
-        {state}
-      </span>
-    </>
   );
 }

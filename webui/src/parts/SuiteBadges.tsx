@@ -1,10 +1,12 @@
 import type { SuiteFacts } from "../api/types";
 import { bytes, cosine, count, date, error } from "../model/format";
+import { useEdited } from "../state/use-edited";
 import { Edited } from "./Basics";
 
 /** What must be seen before any verdict is believed: made-up inputs, edited kernels. */
 export function SuiteBadges(props: { suite: SuiteFacts }) {
-  const { synthetic, edited } = props.suite;
+  const { synthetic } = props.suite;
+  const edited = useEdited(props.suite);
   return (
     <>
       {synthetic && (
@@ -17,7 +19,7 @@ export function SuiteBadges(props: { suite: SuiteFacts }) {
       )}
       {edited.length > 0 && (
         <Edited
-          title="The WGSL of these kernels differs from what was generated."
+          title="The WGSL of these kernels, or how they are launched, differs from what was generated."
           names={`${edited.slice(0, 3).join(", ")}${edited.length > 3 ? ` and ${edited.length - 3} more` : ""}`}
         />
       )}

@@ -3,8 +3,9 @@
 import { useEffect, useState } from "preact/hooks";
 import type { FoundPattern, Suspect, WrongOutput } from "../api/generated/results";
 import { error, grouped, number, percent, short, tensorType } from "../model/format";
+import { timesBound } from "../model/headline";
 import { determinism } from "../model/locate";
-import { asState } from "../model/verdicts";
+import { asState, OLDER, WORD } from "../model/verdicts";
 import { Edited, Fact, VerdictBadge } from "./Basics";
 import { Elements } from "./Elements";
 import { HeatMapView } from "./HeatMapView";
@@ -15,12 +16,16 @@ const FIRST_FINDINGS = 4;
 export function SuspectCard(props: {
   suspect: Suspect;
   rank: number;
+  /** Of an older text of the kernel. */
+  older: boolean;
+  /** Now, where that is known. */
+  edited: boolean;
   node: string | null;
   /** Of the selected node. */
   kernel: string | null;
   select: (node: string | null) => void;
 }) {
-  const { suspect, rank, node, select } = props;
+  const { suspect, rank, node, select, older } = props;
   const chosen = props.kernel === suspect.kernel;
   const [open, setOpen] = useState(rank === 1 || chosen);
   // Selecting a marked node in the graph shows why it is marked.
@@ -29,13 +34,21 @@ export function SuspectCard(props: {
   }, [chosen]);
   const state = asState(suspect.verdict);
   return (
-    <article class={`stack card locate-card suspect${chosen ? " selected" : ""}`} aria-label={suspect.kernel}>
+    <article
+      class={`stack card locate-card suspect${chosen ? " selected" : ""}${older ? " stale" : ""}`}
+      aria-label={suspect.kernel}
+    >
       <h2>
         <button type="button" class="row suspect-head" aria-expanded={open} onClick={() => setOpen(!open)}>
           <span class="rank">{rank}</span>
           <span class="suspect-name">{suspect.kernel}</span>
-          <VerdictBadge state={state} />
-          {suspect.edited && <Edited title="The WGSL differs from what was generated." />}
+          <VerdictBadge
+            state={older ? "stale" : state}
+            word={older ? `${WORD[state]}, ${OLDER}` : undefined}
+          />
+          {props.edited && (
+            <Edited title="The WGSL, or how it is launched, differs from what was generated." />
+          )}
           <span class="score" title="How certain the accusation is, from 0 to 1">
             <Meter value={suspect.score} />
             {suspect.score.toFixed(2)}
@@ -62,14 +75,19 @@ export function SuspectCard(props: {
             <NodeButtons
               nodes={suspect.nodes}
               names={suspect.names}
-              state={state}
+              state={older ? "stale" : state}
               node={node}
               select={select}
             />
             {suspect.passing_nodes.length > 0 && (
               <>
                 <h3>Nodes that pass</h3>
-                <NodeButtons nodes={suspect.passing_nodes} state="pass" node={node} select={select} />
+                <NodeButtons
+                  nodes={suspect.passing_nodes}
+                  state={older ? "stale" : "pass"}
+                  node={node}
+                  select={select}
+                />
               </>
             )}
           </div>
@@ -135,6 +153,7 @@ function Output({ output, several }: { output: WrongOutput; several: boolean }) 
         <code>{tensorType(output.dtype, output.shape)}</code>
       </h3>
       <dl class="row numbers">
+        {wrong && <Fact name="worst element" value={timesBound(Number(output.max_excess))} />}
         <Fact
           name="outside their bound"
           value={`${short(output.mismatched)} of ${short(output.total)}`}
@@ -152,7 +171,6 @@ function Output({ output, several }: { output: WrongOutput; several: boolean }) 
             note={output.nan + output.inf > 0 ? "of the finite ones" : ""}
           />
         )}
-        {wrong && <Fact name="error / bound" value={`up to ${error(output.max_excess)}`} />}
       </dl>
       {wrong && output.shape.length > 0 && <HeatMapView output={output} />}
       <Elements

@@ -1,13 +1,14 @@
 import type { ComponentChildren } from "preact";
+import { ScrollBox } from "./ScrollBox";
 
-/** Facts in rows, the first cell of each its heading; one too wide scrolls by itself. */
+/** Facts in rows, the first cell of each its heading; one too wide scrolls by itself, by keys too. */
 export function Table(props: {
   heads?: readonly string[];
   rows: readonly { key: string | number; cells: readonly [ComponentChildren, ...ComponentChildren[]] }[];
   caption?: ComponentChildren;
 }) {
   return (
-    <div class="scroll-x">
+    <ScrollBox class="scroll-x" label="Table">
       <table class="elements">
         {props.caption && <caption>{props.caption}</caption>}
         {props.heads && (
@@ -32,6 +33,6 @@ export function Table(props: {
           ))}
         </tbody>
       </table>
-    </div>
+    </ScrollBox>
   );
 }

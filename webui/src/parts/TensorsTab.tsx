@@ -1,7 +1,13 @@
+import { useState } from "preact/hooks";
 import type { TensorStatistics, TestDetail } from "../api/types";
 import { histogramBars } from "../model/charts";
 import { exact, grouped, number, percent, tensorType } from "../model/format";
+import { type Layer, layerOf } from "../model/layers";
+import { fetchTensor } from "../state/outputs";
+import { useAttempt } from "../state/resource";
 import { Bars } from "./Bars";
+import { Problem } from "./Basics";
+import { elementSaid, TensorViewer } from "./TensorViewer";
 
 export function TensorsTab(props: { detail: TestDetail }) {
   return (
@@ -51,6 +57,7 @@ function TensorCard(props: { tensor: TensorStatistics }) {
       {tensor.histogram && tensor.histogram.counts.length > 0 && (
         <Histogram tensor={tensor} histogram={tensor.histogram} />
       )}
+      <Elements tensor={tensor} />
       {tensor.head.length > 0 && (
         <p class="head">
           <code>
@@ -60,6 +67,25 @@ function TensorCard(props: { tensor: TensorStatistics }) {
         </p>
       )}
     </article>
+  );
+}
+
+/** All of them, when they are asked for. */
+function Elements({ tensor }: { tensor: TensorStatistics }) {
+  const [layer, setLayer] = useState<Layer | null>(null);
+  const { problem, dismiss, busy, attempt } = useAttempt();
+  const name = tensor.name || tensor.value;
+  const fetch = () => attempt(async () => setLayer(layerOf("tensor", name, await fetchTensor(tensor))));
+  if (layer !== null) return <TensorViewer layers={[layer]} said={elementSaid} />;
+  return (
+    <>
+      <p>
+        <button type="button" disabled={busy} onClick={fetch} aria-label={`Show every element of ${name}`}>
+          {busy ? "Fetching…" : "Show every element"}
+        </button>
+      </p>
+      {problem && <Problem title="" error={problem} dismiss={dismiss} />}
+    </>
   );
 }
 

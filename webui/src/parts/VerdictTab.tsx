@@ -1,15 +1,21 @@
 import { useState } from "preact/hooks";
 import type { DeviceDocument, Suspect, TestResult } from "../api/generated/results";
 import type { TestDetail, TestRef } from "../api/types";
+import { deviceLabel } from "../model/device-list";
 import { deviceText } from "../model/format";
 import { accusation } from "../model/locate";
-import { isOutdated, testState } from "../model/matrix";
+import { testState } from "../model/matrix";
+import { isOther } from "../model/older";
+import { isReported } from "../model/reported";
 import type { ResultsState } from "../model/results";
-import { asState } from "../model/verdicts";
+import { asState, OLDER } from "../model/verdicts";
+import { AllElements } from "./AllElements";
 import { VerdictBadge } from "./Basics";
 import { Evidence, type ShowLine, Tolerances } from "./Evidence";
-import { OUTDATED } from "./MatrixCell";
+import { RunAgain } from "./RunAgain";
 import { ShareDialog } from "./ShareDialog";
+import type { Rerun } from "./shared";
+import { TestBadge } from "./TestBadge";
 
 export function VerdictTab(props: {
   suite: string;
@@ -18,6 +24,7 @@ export function VerdictTab(props: {
   device: string | null;
   detail: TestDetail | null;
   showLine: ShowLine;
+  rerun: Rerun;
 }) {
   const { test, state, device, detail } = props;
   const [shared, setShared] = useState<string | null>(null);
@@ -33,10 +40,18 @@ export function VerdictTab(props: {
         <DeviceVerdict
           key={column.id}
           device={column}
-          badge={<VerdictBadge state={testState(state, column.id, test)} />}
+          badge={<TestBadge state={state} device={column.id} test={test} />}
+          stale={testState(state, column.id, test) === "stale"}
+          rerun={props.rerun}
+          suite={props.suite}
+          detail={detail}
           result={results[at]}
-          outdated={isOutdated(state, column.id, test.kernel)}
           accused={accusation(state.locates[column.id], test.node)}
+          accusedOlder={isOther(
+            state.locates[column.id]?.kernel_digests[test.kernel],
+            state.kernels[test.kernel],
+          )}
+          digest={state.kernels[test.kernel]?.digest ?? ""}
           share={() => setShared(column.name)}
           showLine={props.showLine}
         />
@@ -50,34 +65,64 @@ export function VerdictTab(props: {
 }
 
 function DeviceVerdict(props: {
+  suite: string;
   device: DeviceDocument;
+  detail: TestDetail | null;
   badge: preact.ComponentChildren;
+  stale: boolean;
   result: TestResult | undefined;
-  /** Whether the result is of an earlier text of the kernel. */
-  outdated: boolean;
+  rerun: Rerun;
   /** By a search for faulty kernels: told where no validation says more. */
   accused: Suspect | undefined;
+  /** Of an older text. */
+  accusedOlder: boolean;
+  /** Of the kernel as it is on disk. */
+  digest: string;
   share: () => void;
   showLine: ShowLine;
 }) {
   const { device, result, accused } = props;
+  const stale = props.stale && result !== undefined;
   return (
-    <article class="stack card device-verdict">
+    <article class={`stack card device-verdict${stale ? " stale" : ""}`}>
       <h3>
-        {device.name} {props.badge}
+        {deviceLabel(device)} {props.badge} {stale && <RunAgain kernel={result.kernel} rerun={props.rerun} />}
         <span class="muted">{deviceText(device)}</span>
         {result && (
-          <button type="button" class="share-button" onClick={props.share}>
+          <button
+            type="button"
+            class="share-button"
+            disabled={stale}
+            title={stale ? `This verdict is ${OLDER}: run it again, then share it` : undefined}
+            onClick={props.share}
+          >
             Share…
           </button>
         )}
       </h3>
-      {result !== undefined && props.outdated && <p class="muted">✎ This is {OUTDATED}.</p>}
       {result !== undefined ? (
-        <Evidence result={result} showLine={props.showLine} />
+        <>
+          <Evidence result={result} showLine={props.showLine} />
+          {result.max_abs_error !== null && !isReported(device) && (
+            <AllElements
+              // What was fetched is of the text that ran.
+              key={`${result.id} ${props.digest}`}
+              suite={props.suite}
+              device={device}
+              result={result}
+              detail={props.detail}
+              stale={stale}
+            />
+          )}
+        </>
       ) : accused ? (
         <p class="message">
-          Locate: <VerdictBadge state={asState(accused.verdict)} /> {accused.reason}
+          Locate:{" "}
+          <VerdictBadge
+            state={props.accusedOlder ? "stale" : asState(accused.verdict)}
+            word={props.accusedOlder ? `${accused.verdict}, ${OLDER}` : undefined}
+          />{" "}
+          {accused.reason}
         </p>
       ) : (
         <p class="muted">No result yet.</p>

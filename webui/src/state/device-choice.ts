@@ -2,10 +2,10 @@
 
 import { useState } from "preact/hooks";
 import type { Devices } from "../api/types";
-import { adapter, browser } from "../model/format";
+import { deviceRows } from "../model/device-list";
 
 export interface Choice {
-  /** What the job is started with: a device id, or the name of a startable one. */
+  /** What the job is started with: the name of what tapml starts, or has started, else the id. */
   value: string;
   name: string;
   note: string;
@@ -37,23 +37,18 @@ export function useDeviceChoice(devices: Devices | null): DeviceChoice {
 
 export function choicesOf(devices: Devices | null): Choice[] {
   if (devices === null) return [];
-  return [
-    ...devices.connected.map((device) => ({
-      value: device.id,
-      name: device.name,
-      note:
-        device.unavailable ??
-        [browser(device.user_agent), adapter(device.adapter), device.busy ? "busy" : ""]
-          .filter(Boolean)
-          .join(" · "),
-      usable: device.unavailable === null,
-      connected: true,
-    })),
-    // The others, and what each of them needs, are on the page of suites.
-    ...devices.startable
-      .filter((device) => device.available)
-      .map(({ name }) => ({ value: name, name, note: "tapml starts it", usable: true, connected: false })),
-  ];
+  // The others, and what each of them needs, are in the list of devices.
+  return deviceRows(devices)
+    .filter(({ state }) => state !== "missing" && state !== "gone")
+    .map(({ value, name, note, state }) => ({
+      value,
+      name,
+      note: [note, state === "startable" ? "tapml starts it" : "", state === "busy" ? "busy" : ""]
+        .filter(Boolean)
+        .join(" · "),
+      usable: state !== "unfit",
+      connected: state !== "startable",
+    }));
 }
 
 /** What was picked before and is there now; else all connected devices; else the first that can be started. */

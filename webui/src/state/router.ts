@@ -6,7 +6,7 @@ export type Route = { page: "suites" } | { page: "suite"; suite: string } | { pa
 
 export function routeOf(path: string): Route {
   if (path === "/" || path === "" || path === "/suites" || path === "/suites/") return { page: "suites" };
-  const match = /^\/suites\/([^/]+)/.exec(path);
+  const match = /^\/suites\/([^/]+)\/?$/.exec(path);
   if (match?.[1] === undefined) return { page: "unknown", path };
   try {
     return { page: "suite", suite: decodeURIComponent(match[1]) };
@@ -41,22 +41,55 @@ export function useRoute(): Route {
   return routeOf(path);
 }
 
-/** Part of the query as state. Changes replace the address: looking around does not fill the history. */
-export function useQuery(name: string): [string | null, (value: string | null) => void] {
+/**
+ * How a change of the query gets into the history: a "step" is one that Back undoes (what is selected, which tab), what is
+ * "typed" one step from the first letter to the last, and "looking" (pan, zoom, folds) none: the address follows.
+ */
+export type Way = "step" | "typed" | "looking";
+
+/** Several parts of the query at once, null to leave one out. One step, however many they are; none where nothing changes. */
+export function changeQuery(changes: Readonly<Record<string, string | null>>, way: Way = "step"): void {
+  const search = changed(location.search, changes);
+  if (search === location.search) return;
+  // Of what is typed the entry knows the field: the next letter belongs to the same step.
+  const field = way === "typed" ? Object.keys(changes).join() : null;
+  const href = `${location.pathname}${search}${location.hash}`;
+  if (way === "looking") history.replaceState(history.state, "", href);
+  else if (field !== null && typedField(history.state) === field)
+    history.replaceState(history.state, "", href);
+  else history.pushState(field === null ? null : { typed: field }, "", href);
+  dispatchEvent(new Event(CHANGED));
+}
+
+/** `search` and the result as location has them: "" or with their "?". */
+export function changed(search: string, changes: Readonly<Record<string, string | null>>): string {
+  const query = new URLSearchParams(search);
+  const before = query.toString();
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) query.delete(name);
+    else query.set(name, value);
+  }
+  const after = query.toString();
+  return after === before ? search : after === "" ? "" : `?${after}`;
+}
+
+function typedField(state: unknown): unknown {
+  return typeof state === "object" && state !== null && "typed" in state ? state.typed : null;
+}
+
+/** Part of the query as state. */
+export function useQuery(name: string, way: Way = "step"): [string | null, (value: string | null) => void] {
   const read = () => new URLSearchParams(location.search).get(name);
   const [value, setValue] = useState(read);
   useEffect(() => {
     const update = () => setValue(read());
+    update();
     addEventListener("popstate", update);
-    return () => removeEventListener("popstate", update);
+    addEventListener(CHANGED, update);
+    return () => {
+      removeEventListener("popstate", update);
+      removeEventListener(CHANGED, update);
+    };
   }, [name]);
-  const set = (next: string | null) => {
-    const query = new URLSearchParams(location.search);
-    if (next === null) query.delete(name);
-    else query.set(name, next);
-    const search = query.toString();
-    history.replaceState(null, "", `${location.pathname}${search === "" ? "" : `?${search}`}`);
-    setValue(next);
-  };
-  return [value, set];
+  return [value, (next) => changeQuery({ [name]: next }, way)];
 }

@@ -3,9 +3,17 @@
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 import { api, asError } from "../api/client";
 import { JobFeed } from "../api/feed";
-import { onConnection, onJobMessage } from "../api/socket";
-import type { JobEvent, JobKind } from "../api/types";
-import { EMPTY, type ResultsState, reduce } from "../model/results";
+import { onConnection, onJobMessage, onKernelsChanged } from "../api/socket";
+import type { JobEvent, JobKind, KernelNow } from "../api/types";
+import { type Asked, EMPTY, type ResultsState, reduce } from "../model/results";
+
+/** Texts in the place of those on disk. */
+export interface Tried {
+  /** By name. */
+  files: Record<string, string>;
+  /** All of the kernel's, as one (model/tried.ts). */
+  texts: string;
+}
 
 export interface LiveResults {
   state: ResultsState;
@@ -15,7 +23,12 @@ export interface LiveResults {
   problem: string | null;
   dismiss(): void;
   reload(): void;
-  start(kind: JobKind, devices: string[], kernels: string[] | null): Promise<void>;
+  /** Gives what went wrong, which is `problem` then, but where texts were tried. */
+  start(kind: JobKind, devices: string[], kernels: string[] | null, tried?: Tried): Promise<string | null>;
+  /** Which digest a kernel has with these texts (model/tried.ts). */
+  know(kernel: string, texts: string, digest: string): void;
+  /** What the page itself has written: the server's word may come later. */
+  wrote(kernel: string, now: KernelNow): void;
   cancel(): Promise<void>;
 }
 
@@ -43,6 +56,7 @@ export function useResults(suite: string): LiveResults {
   useEffect(() => {
     let queue: JobEvent[] = [];
     let timer: ReturnType<typeof setTimeout> | null = null;
+    let lost = false;
     const flush = () => {
       if (timer !== null) clearTimeout(timer);
       timer = null;
@@ -71,15 +85,23 @@ export function useResults(suite: string): LiveResults {
     const undo = [
       // While a start is on its way the job's kernels are not known yet: the feed asks for those events by HTTP after.
       onJobMessage((message) => !starting.current && own.receive(message)),
+      onKernelsChanged((message) => {
+        if (message.suite !== suite) return;
+        flush();
+        dispatch({ type: "kernels", kernels: message.kernels });
+      }),
       onConnection((connected) => {
         setLive(connected);
         if (connected) setProblem(null);
+        // What was edited meanwhile nobody told.
+        if (connected && lost) load();
+        lost = !connected;
         own.setConnected(connected);
       }),
     ];
     load();
-    rejoin(suite, ({ job, kernels }) => {
-      dispatch({ type: "asked", job, kernels });
+    rejoin(suite, ({ job, ...asked }) => {
+      dispatch({ type: "asked", job, asked });
       own.follow(job);
     });
     return () => {
@@ -89,16 +111,20 @@ export function useResults(suite: string): LiveResults {
     };
   }, [suite]);
 
-  const start = async (kind: JobKind, devices: string[], kernels: string[] | null) => {
+  const start = async (kind: JobKind, devices: string[], kernels: string[] | null, tried?: Tried) => {
     starting.current = true;
     setProblem(null);
     try {
-      const { job } = await api.startJob(kind, suite, devices, kernels);
-      dispatch({ type: "asked", job, kernels });
-      remember(suite, { job, kernels });
+      const { job } = await api.startJob(kind, suite, devices, kernels, tried?.files);
+      const asked = { kernels, trial: tried !== undefined, texts: tried?.texts };
+      dispatch({ type: "asked", job, asked });
+      remember(suite, { job, ...asked });
       feed.current?.follow(job);
+      return null;
     } catch (error) {
-      say(error);
+      // What is tried says it beside the text.
+      if (tried === undefined) say(error);
+      return asError(error).message;
     } finally {
       starting.current = false;
     }
@@ -106,16 +132,17 @@ export function useResults(suite: string): LiveResults {
   const cancel = async () => {
     if (state.job !== null) await api.cancelJob(state.job.job).catch(say);
   };
-  return { state, loaded, live, problem, dismiss: () => setProblem(null), reload: load, start, cancel };
+  const wrote = (kernel: string, now: KernelNow) => dispatch({ type: "kernels", kernels: { [kernel]: now } });
+  const know = (kernel: string, texts: string, digest: string) =>
+    dispatch({ type: "known", kernel, texts, digest });
+  const dismiss = () => setProblem(null);
+  return { state, loaded, live, problem, dismiss, reload: load, start, know, wrote, cancel };
 }
 
-interface Asked {
-  job: string;
-  kernels: string[] | null;
-}
+type Remembered = Asked & { job: string };
 
 /** The contract lists no running jobs, so the tab remembers its own across a reload. */
-function remember(suite: string, asked: Asked): void {
+function remember(suite: string, asked: Remembered): void {
   try {
     sessionStorage.setItem(`tapml.job.${suite}`, JSON.stringify(asked));
   } catch {
@@ -123,8 +150,8 @@ function remember(suite: string, asked: Asked): void {
   }
 }
 
-function rejoin(suite: string, follow: (asked: Asked) => void): void {
-  let asked: Asked | null = null;
+function rejoin(suite: string, follow: (asked: Remembered) => void): void {
+  let asked: Remembered | null = null;
   try {
     asked = JSON.parse(sessionStorage.getItem(`tapml.job.${suite}`) ?? "null");
   } catch {

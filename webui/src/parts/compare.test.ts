@@ -1,0 +1,59 @@
+import { expect, it } from "vitest";
+import type { ComparedTest, Comparison, RunSide } from "../api/generated/results";
+import { changedOf, pairOf, summaryText } from "./ComparePane";
+
+const side = (run: string, device: string): RunSide => ({ run, device, adapter: "", created: "", tests: 1 });
+const outcome = (error: number | null) => ({
+  verdict: "pass" as const,
+  kernel_digest: "d",
+  max_abs_error: error,
+  seconds: null,
+  gpu_seconds: null,
+});
+const test = (name: string, changes: Partial<ComparedTest>): ComparedTest => ({
+  test: name,
+  kernel: "k",
+  change: "same",
+  kernel_changed: false,
+  before: outcome(1),
+  after: outcome(1),
+  ...changes,
+});
+
+it("begins with the last two runs on one device", () => {
+  const runs = [side("c", "One 2"), side("b", "Two 1"), side("a", "One 1")];
+  expect(pairOf(runs, null, null)).toEqual({ first: runs[2], second: runs[0] });
+  expect(pairOf(runs, "b/Two 1", "a/One 1")).toEqual({ first: runs[1], second: runs[2] });
+  expect(pairOf(runs.slice(0, 2), null, null)).toEqual({ first: runs[1], second: runs[0] });
+  expect(pairOf([], null, null)).toEqual({ first: undefined, second: undefined });
+});
+
+it("shows what changed in verdict, text or error", () => {
+  const tests = [
+    test("verdict", { change: "worse" }),
+    test("text", { kernel_changed: true }),
+    test("error", { after: outcome(2.5) }),
+    test("near", { after: outcome(1.5) }),
+    test("added", { change: "added", before: null }),
+  ];
+  const found: Comparison = {
+    before: side("a", "One 1"),
+    after: side("b", "One 1"),
+    summary: {
+      worse: 1,
+      better: 0,
+      other: 0,
+      added: 1,
+      removed: 0,
+      same: 3,
+      kernels_changed: ["k"],
+      seconds: [0.1, 0.2],
+      gpu: true,
+    },
+    tests,
+  };
+  expect(changedOf(found).map((one) => one.test)).toEqual(["verdict", "text", "error"]);
+  expect(summaryText(found)).toBe(
+    "5 tests: 1 worse, 1 only in the second run, 3 with the same verdict; other WGSL of k; GPU time 100 ms, then 200 ms",
+  );
+});
