@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-loads docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-triggers docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -35,7 +35,7 @@ PYTEST = $(BIN)/pytest $(WORKERS) --no-loadscope-reorder
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
 	@echo 'make demo MODEL=tiny  the same with a language model that writes in a page (PyTorch is installed)'
-	@echo 'make examples   set up, then build three models and serve pages that run them (PyTorch is installed)'
+	@echo 'make examples   set up, then build three models and serve pages that run them (PORT=8808; PyTorch is installed)'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
 	@echo 'make slow-test  the slow tests; CI runs both'
 	@echo 'make setup      set up to run tapml and to work on it'
@@ -43,7 +43,7 @@ help:
 	@echo 'make unit-test  all tests but e2e/'
 	@echo 'make e2e        the command, the server and the pages in real browsers'
 	@echo 'make docs       the documentation as a site, in build/docs'
-	@echo 'make docs-screenshot  make docs/screenshot.png and docs/chat.png anew'
+	@echo 'make docs-screenshot  make the pictures of docs anew: each main view of the studio, and the page that writes'
 	@echo 'make fmt        format Python and TypeScript'
 	@echo 'make schemas    write docs/protocol.schema.json, docs/results.schema.json and docs/model.schema.json from their definitions'
 	@echo 'make bench      measure the main job'
@@ -56,7 +56,9 @@ help:
 	@echo 'make bench-carving  what a carve costs: its time to that of compiling kernels, its memory to weights and activations'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make bench-explanations  how good the sentences are that locate says of such bugs (DEVICE=node-dawn), some minutes'
-	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
+	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes, and a sample in browsers'
+	@echo 'make bench-onnx-browsers  only its sample in Chromium and Firefox; goes on where it was interrupted'
+	@echo 'make bench-kernels  GPU time of kernels of native and TVM, side by side (SMALL=1 for a GPU in software, JSON=FILE)'
 	@echo 'make bench-models  real ONNX models of PyPI and npm packages, carved, validated in both browsers, offloaded: an hour or more'
 	@echo 'make bench-references  wrong references, injected: what the oracle lets pass, about ten minutes'
 	@echo 'make bench-decoders  tokens of tiny decoders of transformers against its own (DEVICES=node-dawn)'
@@ -65,16 +67,22 @@ help:
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
+	@echo 'make bench-batches  tokens per second of 1, 2, 4 and 8 texts of tiny, in one call and as sequences (DEVICE=node-dawn)'
+	@echo 'make bench-draws  tokens per second of tiny, and how long the GPU waits: greedily, drawn by the device, by the page, a minute'
 	@echo 'make bench-generation  tokens per second of tiny in @tapml/runtime and ONNX Runtime Web, side by side (TOKENS=64 ROUNDS=5 DOCS=)'
 	@echo 'make bench-loads  what a page keeps that loads and disposes of a model 1,200 times, in Chromium and Firefox, ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
+	@echo 'make bench-field  decisions a second on one core: profiles read and answered'
+	@echo 'make bench-triggers  what 1,000 triggers cost to one, and a million random sequences against brute force (SEQUENCES=), some minutes'
+	@echo 'make bench-agent  Python of tasks, in node: sizes, start of VMs, runs a second of 1, 2 and 4 VMs (LOOPS=1000000)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
+	@echo "make bench-studio  the studio's pages: a graph of 1,200 nodes, 10,000 rows, frames, clicks, what axe says (ROUNDS=5 JSON=FILE), ten minutes"
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
 
 setup: setup-run $(STAMPS)/dev
 
 # All that `tapml` needs to run.
-setup-run: system $(STAMPS)/run $(STATIC)/runner/index.html $(STATIC)/webui/index.html $(WASM)
+setup-run: system $(STAMPS)/run $(STATIC)/runner/index.html $(STATIC)/agent/python/sizes.json $(STATIC)/webui/index.html $(WASM)
 
 # And what the tests need; its Debian packages first, so that all are installed in one go.
 setup-dev: system-dev setup $(STAMPS)/torch
@@ -120,8 +128,13 @@ $(STAMPS)/%-packages: %/package.json %/package-lock.json | $(STAMPS)/node
 	@$(STEP) $*-packages 'npm packages of $*' npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
-$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json docs/model.schema.json $(call sources,runner_js) $(call sources,examples/chat) examples/examples.css
+$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json docs/model.schema.json $(call sources,runner_js) $(call sources,examples/chat) $(call sources,examples/field) examples/examples.css
 	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
+	@touch $@
+
+# Python for tasks (@tapml/agent).
+$(STATIC)/agent/python/sizes.json: $(STAMPS)/runner_js-packages runner_js/scripts/agent_python.mjs runner_js/scripts/agent_tailor.py $(call sources,runner_js/src/agent/python)
+	@$(STEP) agent-python 'Python for tasks' npm --prefix runner_js run build:python
 	@touch $@
 
 $(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(STAMPS)/runner_js-packages docs/results.schema.json $(call sources,webui) $(call sources,runner_js/kit) $(call sources,runner_js/src/program)
@@ -138,8 +151,8 @@ demo: setup-run $(if $(filter tiny,$(MODEL)),$(STAMPS)/transformers)
 
 # What was built stays in build/examples: a second time it only serves.
 examples: setup-run $(STAMPS)/transformers
-	$(BIN)/python scripts/examples build/examples chromium
-	$(BIN)/tapml serve --models build/examples --pages examples
+	$(BIN)/python scripts/examples build/examples chromium --port $(or $(PORT),8808)
+	$(BIN)/tapml serve --models build/examples --pages examples --port $(or $(PORT),8808)
 
 # Checks and JavaScript's tests beside Python's; the browsers of the end-to-end tests have the machine for themselves,
 # and the last word.
@@ -197,14 +210,33 @@ bench-remote: setup
 bench-reports: setup
 	$(BIN)/python -m benchmarks.reports
 
+# Carves a decoder of 1,200 nodes once, into build/bench-studio.
+bench-studio: setup-dev $(STAMPS)/transformers
+	$(BIN)/python -m benchmarks.studio --rounds $(or $(ROUNDS),5) $(if $(JSON),--json $(JSON))
+
 bench-history: setup
 	$(BIN)/python -m benchmarks.history $(DATABASE_URL)
+
+bench-field: setup
+	$(BIN)/python -m benchmarks.field_decisions
+
+bench-triggers: setup
+	cd runner_js && node scripts/triggers.mjs $(SEQUENCES)
+
+bench-agent: setup
+	node benchmarks/agent.mjs $(LOOPS)
 
 bench-hostile: setup-dev
 	$(BIN)/python -m benchmarks.hostile
 
 bench-fuzz-compiled: setup-dev
 	$(BIN)/python -m benchmarks.compiled_fuzz
+
+bench-native: setup-dev
+	$(BIN)/python -m benchmarks.native_kernels --cases $(or $(CASES),520)
+
+bench-kernels: setup-dev
+	$(BIN)/python -m benchmarks.kernels $(if $(SMALL),--small) $(if $(JSON),--json $(JSON))
 
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev
@@ -217,6 +249,11 @@ bench-explanations: setup-dev
 
 bench-onnx: setup-dev
 	$(BIN)/python -m benchmarks.onnx_nodes --devices $(or $(DEVICES),node-dawn) --docs docs/operators.md
+	@$(MAKE) --no-print-directory bench-onnx-browsers
+
+# Goes on where it was interrupted; build/bench-onnx-browsers.jsonl holds what is there already.
+bench-onnx-browsers: setup-dev
+	$(BIN)/python -m benchmarks.onnx_nodes.browsers --resume --docs docs/operators.md
 
 bench-torch: setup-dev
 	$(BIN)/python -m benchmarks.torch_models --devices $(or $(DEVICES),node-dawn) --docs docs/torch.md
@@ -233,8 +270,9 @@ bench-7b: setup-dev
 bench-references: setup-dev
 	$(BIN)/python -m benchmarks.references --docs docs/carve.md
 
+# Goes on where it was interrupted; without build/onnx_models/records.json it begins anew.
 bench-models: setup-dev
-	$(BIN)/python -m benchmarks.onnx_models --devices $(or $(DEVICES),chromium,firefox) --docs docs/models.md
+	$(BIN)/python -m benchmarks.onnx_models --resume --devices $(or $(DEVICES),chromium,firefox) --docs docs/models.md
 
 # The networks' shapes are all it needs of diffusers, so that nothing of what that depends on comes with it.
 build/diffusers/.ready:
@@ -249,6 +287,14 @@ bench-plan: setup-dev build/diffusers/.ready
 # Needs a GPU to mean something; without one TOKENS=8 ROUNDS=1 shows that it runs.
 bench-generation: setup-dev
 	$(BIN)/python -m benchmarks.web_generation --rounds $(or $(ROUNDS),5) $(if $(DOCS),--docs $(DOCS))
+
+# Needs a GPU to mean something.
+bench-batches: setup-dev
+	$(BIN)/python -m benchmarks.batches $(if $(DEVICE),--device $(DEVICE))
+
+# Likewise.
+bench-draws: setup-dev
+	$(BIN)/python -m benchmarks.draws
 
 # Needs a GPU to mean something; without one it takes ten minutes.
 bench-runtime: setup-dev

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tapml.api.modules import Module, load
     from tapml.api.tensors import Tensor, allocate, tensor
     from tapml.api.validation import validate
+    from tapml.api.writer import Writer
     from tapml.errors import DeviceError, DeviceLost, InputError, TapmlError, ToolchainError
     from tapml.sharing import Repro, load_repro
     from tapml.suite import Suite
@@ -33,6 +34,7 @@ __all__ = [
     "TapmlError",
     "Tensor",
     "ToolchainError",
+    "Writer",
     "allocate",
     "batch",
     "build",
@@ -64,6 +66,7 @@ _MODULES = (
     "api.compiled",
     "api.captures",
     "api.generation",
+    "api.writer",
 )
 
 

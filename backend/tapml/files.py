@@ -6,6 +6,7 @@ import errno
 import hashlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +14,22 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.folder import Folder
-from tapml.text import json_escaped
+from tapml.text import json_escaped, nearest
+
+_MOST_BESIDE = 2_000
+"""Of a folder's names, those that are looked at."""
+
+
+def meant_beside(path: Path, suffix: str) -> str:
+    """As `meant`, for a path that does not exist: by the names in its folder that end so."""
+    try:
+        with os.scandir(path.parent) as entries:
+            beside = sorted(entry.name for entry in itertools.islice(entries, _MOST_BESIDE))
+    except OSError:
+        return ""
+    # By what differs: what they all end with makes none nearer.
+    near = nearest(path.stem, (name.removesuffix(suffix) for name in beside if name.endswith(suffix)))
+    return f", did you mean {near}{suffix}?" if near is not None else ""
 
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:

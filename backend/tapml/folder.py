@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
@@ -217,6 +217,50 @@ class Folder:
             raise FileMissing(f"{self.path / name} is missing: copy the suite again, or carve it again") from error
         except OSError as error:
             raise InputError(f"{self.path / name} cannot be read: {error.strerror}; copy the suite again") from error
+
+
+class Held(Folder):
+    """A folder of which files in `held`, a folder of it, stay what they were when they were first read, whoever writes
+    them meanwhile. What is written goes into the folder, and is not read again."""
+
+    def __init__(self, folder: Folder, held: str) -> None:
+        super().__init__(folder.path)
+        self._folder_itself = folder
+        self._begins = f"{held}/"
+        self._read: dict[str, bytes] = {}
+
+    def read(self, name: str, most: int) -> bytes:
+        if not name.startswith(self._begins):
+            return self._folder_itself.read(name, most)
+        if name not in self._read:
+            self._read[name] = self._folder_itself.read(name, most)
+        return self._read[name]
+
+
+class Overlaid(Folder):
+    """A folder with other bytes in the place of some files. Nothing can be written or removed: that is an OSError."""
+
+    def __init__(self, path: Path, files: Mapping[str, bytes]) -> None:
+        super().__init__(path)
+        self._files = files
+
+    def read(self, name: str, most: int) -> bytes:
+        data = self._files.get(name)
+        if data is None:
+            return super().read(name, most)
+        if len(data) > most:
+            raise InputError(f"{self.path / name} would have {len(data)} bytes, and at most {most} are read")
+        return data
+
+    @contextlib.contextmanager
+    def _folder(self, name: str, *, make: bool = False) -> Iterator[int]:
+        if make:
+            raise OSError(errno.EROFS, "these files are tried, and not written")
+        with super()._folder(name) as handle:
+            yield handle
+
+    def remove(self, name: str) -> None:
+        raise OSError(errno.EROFS, "these files are tried, and not removed")
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,14 @@ def exact(value: float | str | None) -> str:
     return f"{value:.6g}" if isinstance(value, int | float) else str(value)
 
 
+def duration(seconds: float) -> str:
+    """Roughly: "9 s", "3 min", "2 h 10 min"."""
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def size(count: float) -> str:
     """Bytes for people (powers of 1000)."""
     for unit in ("B", "kB", "MB", "GB"):
@@ -76,8 +84,15 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """The first of the known names that begins so, or else the most like it; None where none is near."""
+    # A stranger's may be of any length, and to compare takes its square.
+    short = [name for name in known if len(name) <= 100]
+    begun = [name for name in short if given and name.startswith(given)]
+    return next(iter(begun or difflib.get_close_matches(given[:100], short, 1)), None)
+
+
 def meant(given: str, known: Iterable[str]) -> str:
     """ ", did you mean X?" for the nearest of the known names; empty where none is near."""
-    # A stranger's may be of any length, and to compare takes its square.
-    near = difflib.get_close_matches(given[:100], [name for name in known if len(name) <= 100], 1)
-    return f", did you mean {near[0]}?" if near else ""
+    near = nearest(given, known)
+    return f", did you mean {near}?" if near is not None else ""

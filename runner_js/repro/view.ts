@@ -47,7 +47,7 @@ function table(head: string[], rows: Child[][], kind: "" | ".sides" = ""): HTMLE
         "thead",
         el(
           "tr",
-          head.map((text) => el("th", text)),
+          head.map((text) => (text === "" ? el("td") : el("th", text))),
         ),
       )
     : null;
@@ -59,6 +59,15 @@ function table(head: string[], rows: Child[][], kind: "" | ".sides" = ""): HTMLE
     ),
   );
   return el(`div.scroll${kind}`, el("table", heading, el("tbody", body)));
+}
+
+/** What scrolls has a tab stop and a name, to be scrolled by keys. */
+function scrolling(name: string, label: string, ...children: Child[]): HTMLElement {
+  const made = el(name, children);
+  made.tabIndex = 0;
+  made.setAttribute("role", "region");
+  made.setAttribute("aria-label", label);
+  return made;
 }
 
 function section(title: string, ...children: Child[]): HTMLElement {
@@ -404,7 +413,7 @@ function kernelText(
       names.includes(file.name) && lines.length < 400,
       title,
       raw && el("p", raw),
-      el("div.wgsl", code),
+      scrolling("div.wgsl", `WGSL of ${file.name}`, code),
     );
   });
   return section("Kernel", texts);

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from tapml.browsers import find
 from tapml.browsers.drivers import WEBDRIVER_KINDS, Driver, find_driver
-from tapml.browsers.headless import HEADLESS_TITLES, HeadlessProcess, Runtime, find_runtime
+from tapml.browsers.headless import HEADLESS_TITLES, HeadlessProcess, Runtime, find_node, find_runtime
 from tapml.browsers.process import BrowserProcess
 from tapml.browsers.running import DeviceProcess
-from tapml.errors import ToolchainError
+from tapml.errors import InputError, ToolchainError
+from tapml.text import meant
 
 __all__ = [
     "STARTABLE_NAMES",
     "DeviceProcess",
     "Startable",
+    "check_startable",
+    "find_node",
     "start",
     "startable",
     "startable_kind",
@@ -29,6 +32,16 @@ def startable_kind(name: str) -> str | None:
     """What runs a device of this name, "node-dawn" of "node-dawn+no-f16", where that can be started."""
     kind = name.partition("+")[0]
     return kind if kind in STARTABLE_NAMES else None
+
+
+def check_startable(name: str, *others: str) -> None:
+    """`others`: what else may be given, in words. Raises InputError for a device that tapml cannot start here."""
+    if startable_kind(name):
+        return
+    known = ", ".join(STARTABLE_NAMES)
+    also = "".join(f", or {other}" for other in others)
+    hint = meant(name, STARTABLE_NAMES) or ":"
+    raise InputError(f"there is no device {name!r} that this machine can start{hint} give one of {known}{also}")
 
 
 def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> DeviceProcess:

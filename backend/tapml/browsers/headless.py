@@ -79,12 +79,21 @@ def find_runtime(name: str) -> Runtime:
     return _deno() if name == "deno" else _node_dawn()
 
 
-def _node_dawn() -> Runtime:
+def find_node() -> tuple[str, int]:
+    """Its program, and its major version (0 where it does not tell). Raises ToolchainError, and says what to do."""
     # Ours first (scripts/node puts it there where the machine's is missing or too old).
     path = os.pathsep.join([str(Path(sys.prefix) / "node" / "bin"), os.environ.get("PATH", os.defpath)])
     node = shutil.which(os.environ.get("TAPML_NODE", "node"), path=path)
     if node is None:
         raise ToolchainError("node was not found: install Node.js 20 or later, or set TAPML_NODE to its path")
+    release = major(version_of_program(node) or "0")
+    if release and release < 20:
+        raise ToolchainError(f"{node} is Node.js {release}: install version 20 or later, or set TAPML_NODE to one")
+    return node, release
+
+
+def _node_dawn() -> Runtime:
+    node, release = find_node()
     dawn = Path(os.environ.get("TAPML_DAWN", str(_CHECKOUT_MODULES / "webgpu")))
     if not dawn.exists():
         raise ToolchainError(
@@ -97,9 +106,6 @@ def _node_dawn() -> Runtime:
             dawn, version = dawn / package["main"], str(package["version"])
         except (OSError, ValueError, KeyError) as error:
             raise ToolchainError(f"Dawn for node is only half installed ({dawn}): install it again") from error
-    release = major(version_of_program(node) or "0")
-    if release and release < 20:
-        raise ToolchainError(f"{node} is Node.js {release}: install version 20 or later, or set TAPML_NODE to one")
     arguments = [node, *(["--experimental-websocket"] if release < 22 else []), "--no-warnings", str(RUNNER)]
     environment = {
         "TAPML_DAWN": str(dawn.resolve()),

@@ -45,6 +45,7 @@ class BrowserProcess(DeviceProcess):
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._page: Page | None = None
+        self._browser: Browser | None = None
 
     def open(self) -> None:
         self._start_thread(self._run)
@@ -72,6 +73,25 @@ class BrowserProcess(DeviceProcess):
         except (Error, CancelledError, TimeoutError):
             taken.cancel()
             return None
+
+    def open_beside(self, url: str) -> None:
+        if self._browser is None or not self._alive:
+            raise ToolchainError(f"{self._title} has ended")
+        opening = asyncio.run_coroutine_threadsafe(self._beside(self._browser, url), self._loop)
+        try:
+            opening.result(_LAUNCH_SECONDS + _CLOSE_SECONDS)
+        except (Error, CancelledError, TimeoutError) as error:
+            opening.cancel()
+            raise ToolchainError(f"{self._title} could not open another page: {error}") from error
+
+    def _listen(self, page: Page) -> None:
+        page.on("console", lambda message: self._note(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self._note(f"error: {error.message}"))
+
+    async def _beside(self, browser: Browser, url: str) -> None:
+        page = await (await browser.new_context(ignore_https_errors=True)).new_page()
+        self._listen(page)
+        await page.goto(url, wait_until="load", timeout=_LAUNCH_SECONDS * 1000)
 
     def _end(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
@@ -140,10 +160,9 @@ class BrowserProcess(DeviceProcess):
             browser.on("disconnected", lambda _: end(f"{title} ended unexpectedly"))
             page.on("crash", lambda _: end(f"{title}'s tab crashed"))
             page.on("close", closed)
-            page.on("console", lambda message: self._note(f"{message.type}: {message.text}"))
-            page.on("pageerror", lambda error: self._note(f"error: {error.message}"))
+            self._listen(page)
             await self._open(page)
-            self._page = page
+            self._page, self._browser = page, browser
             self._alive = True
             self._opened.set_result(None)
             watch = asyncio.ensure_future(_watch(page))

@@ -11,6 +11,8 @@ from urllib.parse import urldefrag, urlsplit
 
 import psutil
 
+from tapml.errors import ToolchainError
+
 
 class DeviceProcess:
     """A started device. A context manager: closed when the block is left, and when Python ends."""
@@ -41,6 +43,11 @@ class DeviceProcess:
     def console(self) -> list[str]:
         """The last lines it wrote."""
         raise NotImplementedError
+
+    def open_beside(self, url: str) -> None:
+        """Open another page as a user of its own, whose storage and cookies are nobody else's. Raises ToolchainError
+        where it cannot be opened, or where there are no pages."""
+        raise ToolchainError(f"{self._title} has no pages: start a browser")
 
     def screenshot(self) -> bytes | None:
         """What its page shows, as PNG; None where there is no page, or none any more."""

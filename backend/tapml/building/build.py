@@ -173,7 +173,7 @@ class _Writing:
         programs = {name: read_operator(suite, name, suite.model_graph) for name in documents}
         choosing = {name for name, found in programs.items() if is_choice(found)}
         generation = self._generation()
-        growing = grown(program, documents, self._symbols, generation.capacity if generation else None)
+        growing = grown(program, documents, self._symbols, generation.most_places if generation else None)
         symbols = [*self._symbols, *([growing.symbol] if growing.symbol else [])]
         states = [state_document(state, weights, growing.name) for state in growing.states]
         parts = Parts(growing.documents, symbols, growing.states, weights, digests, choosing)
@@ -217,8 +217,11 @@ class _Writing:
         function, generation = self._suite.program.functions[name], self._suite.generation
         found = index_ranges(function, partial(_operator_at, self._suite, name), _tried(self._symbols), choosing)
         if generation is not None and name in (generation.prefill, generation.decode, generation.verify):
-            value = next(value for value in function.inputs if function.values[value].name == POSITIONS)
-            found[value] = within(found.get(value), (0, generation.capacity - 1))
+            blocks = generation.blocks
+            most = {POSITIONS: generation.capacity, **({blocks.input: blocks.count} if blocks else {})}
+            for value in function.inputs:
+                if (count := most.get(function.values[value].name or "")) is not None:
+                    found[value] = within(found.get(value), (0, count - 1))
         return found
 
     def _generation(self) -> Generation | None:
@@ -289,7 +292,7 @@ class _Writing:
             "compilers": [{"name": name, "version": number} for name, number in sorted(compilers)],
             "suite": sha256(json_bytes([suite.id, suite.kernels_id, wgsl])),
             "doubts": suite.doubts,
-            "edited": [name for name in documents if any(file.edited for file in suite.kernel_files(name))],
+            "edited": [name for name in documents if suite.kernel(name).edited],
         }
 
 

@@ -40,7 +40,7 @@ class Grown:
 
 
 def grown(program: ModelProgram, documents: Documents, symbols: Sequence[Symbol], capacity: int | None) -> Grown:
-    """`capacity`: of a model that generates; `symbols`: those that the compiled model has already."""
+    """`capacity`: places of a model that generates; `symbols`: those that the compiled model has already."""
     as_it_is = Grown(None, program.functions, program.states, documents)
     if capacity is None or capacity <= BLOCK:
         return as_it_is

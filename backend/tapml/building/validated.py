@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tapml.devices.messages import kernel_digest, kernel_message
+from tapml.devices.messages import kernel_digest, kernel_message, validations_now
 from tapml.protocol.methods import Verdict
 from tapml.results.base import REPORTED_DEVICE
 from tapml.results.validation import ValidationDocument
@@ -26,7 +26,7 @@ def validations(suite: Suite, documents: Mapping[str, Mapping[str, Any]]) -> lis
     }
     tests = Counter(test.kernel for test in suite.tests)
     found = []
-    for result in suite.results("validation"):
+    for result in validations_now(suite, suite.results("validation")):
         if result["suite"] != suite.id:
             continue
         known = [name for name, digest in digests.items() if result["kernel_digests"].get(name) == digest]

@@ -102,10 +102,15 @@ class CiRun:
         attempts = {which[1:]: found for which, found in self.attempts.items() if which[0] == planned.id}
         document: ValidationRun = {
             "format": "tapml.validation/1",
-            **header(planned.suite, [], interrupted=self.interrupted, edited=self.edited[planned.id]),
+            **header(
+                planned.suite,
+                [],
+                interrupted=self.interrupted,
+                edited=self.edited[planned.id],
+                digests=self.digests[planned.id],
+            ),
             "devices": [place.document for place in self.places if place.problem is None],
             "run": uuid.uuid4().hex,
-            "kernel_digests": self.digests[planned.id],
             "tests": [results[-1] for results in attempts.values()],
         }
         again = {place: [result["verdict"] for result in results] for place, results in attempts.items() if results[1:]}

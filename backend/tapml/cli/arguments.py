@@ -12,7 +12,17 @@ from tapml.errors import InputError
 from tapml.text import meant
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
+    """A command, or another word of a list, that there is not is told with the one that is meant."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [*map(str, action.choices)]
+            said = f"there is no {value!r}{meant(str(value), known) or ':'} it is one of {', '.join(known)}"
+            raise argparse.ArgumentError(action, said)
+
+
+class _Parser(CommandParser):
     """Of a command: an option that it has not is told with the one that is meant."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -80,6 +80,7 @@ def carved(
         report,
         reference=options.reference,
         variants=options.variants.split(","),
+        compiler=options.compiler,
         name=name,
         overwrite=overwrite,
         keep_disagreeing=options.keep_disagreeing,
@@ -117,6 +118,7 @@ def carved_by(
     *,
     reference: str = "cpu",
     variants: Sequence[str] = (BASE.name,),
+    compiler: str = "auto",
     name: str | None = None,
     overwrite: bool = False,
     keep_disagreeing: bool = False,
@@ -129,7 +131,7 @@ def carved_by(
     # Late, as above.
     from tapml.carving.carve import carve as carve_model
     from tapml.carving.judge import require_oracle
-    from tapml.compilers.choose import COMPILERS
+    from tapml.compilers.choose import CHOICES
     from tapml.compilers.external.by_hand import ByHand
     from tapml.suite.writer import check_place
 
@@ -155,7 +157,7 @@ def carved_by(
         overwrite=overwrite,
         keep_disagreeing=keep_disagreeing,
         variants=variants,
-        compilers=(by_hand, *COMPILERS),
+        compilers=(by_hand, *CHOICES[compiler]),
         progress=lambda phase, done, total: report.update(phase, done, total),
     )
 
@@ -173,6 +175,7 @@ def _named_input(text: str) -> tuple[str, Path]:
 
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    check_writable(options.json)
     document = run(specification("validation", options), opened(options.suite, progress), options, progress)
     outputs = Outputs(progress)
 
@@ -192,6 +195,7 @@ def _suggest_sharing(suite: Path, document: ValidationDocument, progress: Consol
 
 
 def offload(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    check_writable(options.json)
     document = run(specification("offload", options), opened(options.suite, progress), options, progress)
     outputs = Outputs(progress)
     outputs.report(options.json, document, lambda: show_offload(console, document))
@@ -211,7 +215,7 @@ def show(options: argparse.Namespace, console: Console, progress: Console) -> in
         return _show_compiled(options, console, progress)
     suite = Suite(options.suite)
     outputs = Outputs(progress)
-    outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite))
+    outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite, tests=options.tests))
     return outputs.exit_code(0)
 
 
@@ -252,6 +256,12 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
     return 0
 
 
+NOTHING_SERVED = (
+    "it has no suite to show: other commands can run on its devices (--device), and imported tests can be opened; "
+    "for a suite, `tapml serve SUITE`"
+)
+
+
 def keep_serving(server: Server, console: Console, page: str = "") -> None:
     """Print the addresses, that of `page` among the pages, then wait for Ctrl-C or SIGTERM."""
     token = server.state.security.token
@@ -262,6 +272,7 @@ def keep_serving(server: Server, console: Console, page: str = "") -> None:
         served.append(counted(state.models.count(), "model"))
     lines = [
         f"tapml serves {' and '.join(served)} at {server.url}/{behind}",
+        *([] if state.suites.ids() or state.models else [NOTHING_SERVED]),
         *([f"web pages are at {server.url}/pages/{page}{behind}"] if state.pages else []),
         f"a browser becomes a device at {state.runner_url}",
     ]

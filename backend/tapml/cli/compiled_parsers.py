@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
 from tapml.cli.decoder_arguments import add_model, ids, positive
+from tapml.generation.drafts import NGRAM
 
 _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
 node-dawn, open (wait for someone to open the device page in any browser), or http://HOST:PORT of a running \
@@ -105,10 +106,17 @@ def _add_zoo(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--only", default="", metavar="REGEX", help="configurations whose name it is found in")
     parser.add_argument("--records", type=Path, metavar="FILE", help="keep what became of each, a JSON line each")
-    parser.add_argument("--resume", action="store_true", help="leave out what --records has, device by device")
     parser.add_argument(
-        "--suites", type=Path, metavar="FOLDER", help="keep what is carved and built there, and take what is there"
+        "--resume", action="store_true", help="leave out what --records has of this code, device by device"
     )
+    parser.add_argument(
+        "--suites", type=Path, metavar="FOLDER",
+        help="keep what is carved and built there, and take what is there of this code",
+    )  # fmt: skip
+    parser.add_argument(
+        "--any-code", action="store_true",
+        help="with --resume and --suites take what other code made and ran, too; the table says which",
+    )  # fmt: skip
 
 
 def _add_generate(commands: Commands) -> None:
@@ -144,13 +152,15 @@ def _add_generate(commands: Commands) -> None:
         "--stop-ids", type=ids, default=[], metavar="N,N,...", help="tokens that end it, besides the model's own"
     )
     parser.add_argument(
-        "--speculate", choices=("ngram",),
-        help="guess tokens by what stood behind the last ones before, and verify them by one call of a model that was "
-        "built with --speculate: the text is the same, in fewer calls",
+        "--speculate", nargs="?", const=NGRAM, metavar="DRAFT",
+        help="guess tokens, and verify them by one call of a model that was built with --speculate: the text is the "
+        "same, in fewer calls. By a smaller model of the same vocabulary (MODEL.tapml or a suite), or by what stood "
+        f"behind the last ones before ({NGRAM}, which is the default)",
     )  # fmt: skip
     parser.add_argument(
-        "--drafts", type=positive, default=4, metavar="N", help="with --speculate: how many at a time (default 4)"
-    )
+        "--drafts", type=positive, metavar="N",
+        help="with --speculate: how many at a time (default 4, or as many as a call takes)",
+    )  # fmt: skip
     sampling = parser.add_argument_group("how a token is chosen, in this order (docs/runtime.md)")
     sampling.add_argument(
         "--repetition-penalty", type=float, default=1.0, metavar="X",

@@ -10,7 +10,7 @@ from tapml.errors import InputError
 from tapml.npy import read_npy
 
 DECODER = (
-    *("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate"),
+    *("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate", "batch", "draws"),
     *("source_ids", "source_file", "encoder"),
 )
 """Options that are about a decoder only."""
@@ -23,9 +23,9 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     parser.add_argument("model", nargs="?", metavar=metavar, help=help)
     group = parser.add_argument_group("decoders of transformers (docs/generation.md)")
     group.add_argument(
-        "--hf", type=Path, metavar="CONFIG|FOLDER",
-        help="in place of MODEL: a folder of transformers (config.json, *.safetensors, tokenizer.json), or a "
-        "config.json alone, of which the weights are made up from --seed",
+        "--hf", type=Path, metavar="FOLDER|GGUF|CONFIG",
+        help="in place of MODEL: a folder of transformers (config.json, *.safetensors, tokenizer.json), a GGUF file, "
+        "or a config.json alone, of which the weights are made up from --seed",
     )  # fmt: skip
     group.add_argument("--prompt", metavar="TEXT", help="what the model continues, where the folder has a tokenizer")
     group.add_argument("--prompt-ids", type=ids, metavar="N,N,...", help="the same as tokens")
@@ -42,6 +42,15 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
         help="carve a last step of a token and N that follow it, with the logits of each: the model can verify drafts",
     )  # fmt: skip
     group.add_argument(
+        "--batch", type=several, metavar="N",
+        help="calls take tokens of several sequences at once, with room for N of them that are as long as can be: the "
+        "model writes several texts together",
+    )  # fmt: skip
+    group.add_argument(
+        "--draws", action="store_true", default=None,
+        help="carve a function that draws tokens, too: a page reads no logits back to sample, and has calls ahead",
+    )  # fmt: skip
+    group.add_argument(
         "--encoder", action="store_true", default=None,
         help="of a model with an encoder, the encoder: its outputs are inputs of the decoder, which is carved without",
     )  # fmt: skip
@@ -53,7 +62,9 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
 def check_model(options: argparse.Namespace) -> None:
     """Raise InputError unless there is one model, and options that belong to it."""
     if (options.model is None) == (options.hf is None):
-        raise InputError("give one model: MODEL, or --hf with a folder or a config.json of transformers")
+        raise InputError(
+            "give one model: MODEL, or --hf with a folder or a config.json of transformers, or a GGUF file"
+        )
     given = [name for name in DECODER if getattr(options, name) is not None]
     if options.hf is None and given:
         raise InputError(f"--{given[0].replace('_', '-')} is for decoders of transformers: give one with --hf")
@@ -73,6 +84,8 @@ def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
         "capacity": options.capacity,
         "chunk": options.chunk or _CHUNK,
         "speculate": options.speculate or 0,
+        "batch": options.batch or 0,
+        "draws": bool(options.draws),
         "seed": options.seed,
         "source": options.source_ids if options.source_file is None else _array(options.source_file),
         "encoder": bool(options.encoder),
@@ -92,6 +105,14 @@ def ids(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: give whole numbers with commas, such as 3,17,42") from None
+
+
+def several(text: str) -> int:
+    """An argument that is a number of things, and more than one."""
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"{text}: give 2 or more")
+    return value
 
 
 def positive(text: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tapml.browsers import check_startable
 from tapml.cli.arguments import database_url
 from tapml.cli.commands import carved_by, free_port, keep_serving
 from tapml.cli.demo_validation import validate_and_show
@@ -34,6 +35,7 @@ _TEXT = "A model is carved into tests, and each operator moves to the browser."
 
 
 def demo(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    check_startable(options.device)
     if options.model == _TINY:
         # Late: it is another demo.
         from tapml.cli.demo_writing import demo_writing

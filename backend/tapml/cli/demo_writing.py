@@ -92,7 +92,9 @@ def _import(folder: Path, **given: Any) -> Any:
     # Late: PyTorch takes seconds to load.
     from tapml.importing import import_decoder
 
-    return import_decoder(folder, prompt=PROMPT, steps=STEPS, capacity=CAPACITY, chunk=CHUNK, seed=0, **given)
+    return import_decoder(
+        folder, prompt=PROMPT, steps=STEPS, capacity=CAPACITY, chunk=CHUNK, draws=True, seed=0, **given
+    )
 
 
 def _summary(suite: Suite, validation: ValidationDocument, built: Built, seconds: float) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tapml.browsers import STARTABLE_NAMES, start, startable
+from tapml.browsers import check_startable, start, startable
 from tapml.cli.arguments import DEFAULT_SERVER
 from tapml.errors import InputError, TapmlError
 from tapml.files import write_json_output
@@ -74,8 +74,7 @@ def _startable(options: argparse.Namespace, progress: Console) -> list[dict[str,
 def device(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Attach a device to a running server until Ctrl-C; one that hangs or dies is started again."""
     name = options.name
-    if name not in STARTABLE_NAMES:
-        raise InputError(f"tapml cannot start {name!r}: choose {', '.join(STARTABLE_NAMES)}")
+    check_startable(name)
     server = RemoteServer(options.server)
     server.devices()  # nobody there is an error now, not a device that waits for ever
     stop, ended = threading.Event(), threading.Event()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from tapml.browsers import STARTABLE_NAMES, startable_kind
+from tapml.browsers import check_startable, startable_kind
 from tapml.cache import cached
 from tapml.cli.arguments import one_device
 from tapml.cli.outputs import Outputs, check_writable
@@ -23,8 +23,9 @@ from tapml.cli.package_state import state_of_package
 from tapml.compiled.call import function_of
 from tapml.compiled.files import CompiledFiles, is_compiled
 from tapml.compiled.validated import unvalidated, unvalidated_text
-from tapml.errors import InputError
+from tapml.errors import DeviceLost, InputError
 from tapml.generation.asked import Asked, Text, begun
+from tapml.generation.drafts import NGRAM
 from tapml.generation.encoding import encoder_inputs
 from tapml.generation.sampling import Sampling
 from tapml.generation.writing import Generated, Piece, Several, written_together
@@ -36,6 +37,10 @@ from tapml.reports.terminal import warn_doubts
 from tapml.text import counted, meant, visible
 
 _CPU, _OPEN = "cpu", "open"
+_GUESSED = 4
+"""Tokens of the step in which guesses are verified, as it is carved."""
+_TOGETHER = 8
+"""Texts of full length that there is room for where several are written together."""
 _MOST_KEPT = 3
 """Compiled models of a name in the cache: each state of the package makes another."""
 
@@ -54,10 +59,16 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
     if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:
-        files = held.enter_context(_model(options.model, asked.speculate or 0, progress))
-        warn_doubts(progress, options.model, files.proven().provenance.doubts)
+
+        def opened(name: str) -> CompiledFiles:
+            found = held.enter_context(_model(name, progress))
+            warn_doubts(progress, name, found.proven().provenance.doubts)
+            return found
+
+        files = opened(options.model)
+        draft = opened(options.speculate) if options.speculate not in (None, NGRAM) else None
         left = {} if encoding is None else encoding.placeholders
-        texts = [begun(files, prompt, asked, left) for prompt in prompts]
+        texts = [begun(files, prompt, asked, left, draft) for prompt in prompts]
         for text in texts:
             if asked.tokens is not None and text.most < asked.tokens:
                 progress.print(
@@ -130,7 +141,9 @@ def _asked(options: argparse.Namespace) -> Asked:
     sampling = Sampling(
         options.greedy, options.temperature, options.top_k, options.top_p, options.repetition_penalty, options.seed
     )
-    drafts = options.drafts if options.speculate else None
+    if options.drafts is not None and options.speculate is None:
+        raise InputError("--drafts says how many tokens are guessed at a time: give --speculate, or leave it out")
+    drafts = None if options.speculate is None else options.drafts or True
     return Asked(sampling, options.tokens, options.stop, options.stop_ids, drafts)
 
 
@@ -169,11 +182,7 @@ def _check_device(device: str) -> None:
             f"{device}: a text is not written on a device of another server, whose HTTP API runs jobs and tells no "
             "tokens: give a device that this machine can start, or a page there with examples/chat"
         )
-    known = [_CPU, _OPEN, *STARTABLE_NAMES]
-    raise InputError(
-        f"there is no device {device!r} that this machine can start{meant(device, known) or ':'} "
-        f"give {', '.join(known[:-1])} or {known[-1]}"
-    )
+    check_startable(device, "cpu (this machine)", "open (to wait for a browser that opens the device page)")
 
 
 @contextlib.contextmanager
@@ -201,14 +210,17 @@ def _writing(
     from tapml.devices.compiled import run_compiled
     from tapml.generation.on_device import chosen_on_device
 
-    model = texts[0].files.model
+    models = [found.model for found in (texts[0].files, texts[0].draft) if found is not None]
     with interruptible() as cancel, served(None, options, [device]) as server:
         with ProgressReport(progress) as report:
             found = acquire(server, device, report, cancel)
         if found.hello.unavailable:
             raise InputError(f"{found.name} cannot run kernels: {found.hello.unavailable}")
-        if missing := unvalidated(model, found.hello.name, found.hello.runtime):
-            progress.print(unvalidated_text(model, missing, found.name))
+        for model in models:
+            if missing := unvalidated(model, found.hello.name, found.hello.runtime):
+                # One that comes with tapml is built without a device: there is no suite to validate but the demo's.
+                own = [f"`tapml demo --model {model.name} --device {device}` validates them"]
+                progress.print(unvalidated_text(model, missing, found.name, *own[: model.name in NAMES]))
         if encoding is not None:
             left = run_compiled(
                 found,
@@ -219,20 +231,25 @@ def _writing(
                 check=cancel.check,
             )
             texts = [replace(text, given=left.outputs[0]) for text in texts]
+
+        def lost(error: DeviceLost) -> None:
+            progress.print(f"\n{found.name}: {error.summary}: the text goes on on the next GPU device", markup=False)
+
         source = chosen_on_device(
-            found, server.state.blobs, texts, hang_seconds=options.hang_seconds, check=cancel.check
+            found, server.state.blobs, texts, hang_seconds=options.hang_seconds, check=cancel.check, lost=lost
         )
         with written_together(texts, source) as writing:
             yield writing, found.name
 
 
 @contextlib.contextmanager
-def _model(name: str, drafts: int, progress: Console) -> Iterator[CompiledFiles]:
-    """The compiled model that is meant, or one that is built of the suite. One that comes with tapml is built so that
-    it verifies `drafts`, where there are any."""
+def _model(name: str, progress: Console) -> Iterator[CompiledFiles]:
+    """The compiled model that is meant, or one that is built of the suite."""
     path = Path(name)
     if name in NAMES and not path.exists():
-        yield CompiledFiles(_of_package(name, drafts, progress))
+        yield CompiledFiles(_of_package(name, progress))
+    elif not path.exists() and (like := meant(name, NAMES)):
+        raise InputError(f"{name} does not exist{like} give that, a compiled model (`tapml build`) or a suite")
     elif is_compiled(path) or not path.is_dir():
         yield CompiledFiles(path)
     else:
@@ -246,15 +263,14 @@ def _model(name: str, drafts: int, progress: Console) -> Iterator[CompiledFiles]
             yield CompiledFiles(output)
 
 
-def _of_package(name: str, drafts: int, progress: Console) -> Path:
+def _of_package(name: str, progress: Console) -> Path:
     """A model that comes with tapml, carved and built when it is first wanted by this state of the package."""
-    return cached(partial(_built, name, drafts, progress))
+    return cached(partial(_built, name, progress))
 
 
-def _built(name: str, drafts: int, progress: Console, cache: Path) -> Path:
+def _built(name: str, progress: Console, cache: Path) -> Path:
     folder = cache / "language-models"
-    kind = f"{name}-verifying" if drafts else name
-    path = folder / f"{kind}-{state_of_package()}.tapml"
+    path = folder / f"{name}-{state_of_package()}.tapml"
     if path.exists():
         return path
     # Late, as above.
@@ -264,19 +280,24 @@ def _built(name: str, drafts: int, progress: Console, cache: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     progress.print(f"building {name}, once: a minute or two")
     with temporary_folder(path) as made, ProgressReport(progress) as report:
-        suite = carved_by(name, _importer(name, drafts), made / f"{name}.suite", report)
+        suite = carved_by(name, _importer(name), made / f"{name}.suite", report)
         build(suite, made / path.name, progress=report.update)
         put_in_place(made / path.name, path)
-    for old in sorted(folder.glob(f"{kind}-*.tapml"), key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
+    for old in sorted(folder.glob(f"{name}-*.tapml"), key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
 
-def _importer(name: str, drafts: int) -> Callable[..., Any]:
+def _importer(name: str) -> Callable[..., Any]:
     # Late: PyTorch takes seconds to load.
     from tapml.importing import import_decoder
 
-    return partial(import_decoder, folder_of(name), prompt="Once upon a time", steps=1, speculate=drafts)
+    # It writes several texts together, verifies guesses, however many are made, and draws, so that one model is built
+    # for all that may be asked for.
+    prompt = "Once upon a time"
+    return partial(
+        import_decoder, folder_of(name), prompt=prompt, steps=1, speculate=_GUESSED, batch=_TOGETHER, draws=True
+    )
 
 
 def _summary(text: Text, found: Generated) -> str:
@@ -289,8 +310,11 @@ def _summary(text: Text, found: Generated) -> str:
         "abort": "interrupted",
     }
     speed = "" if found.tokens_per_second is None else f", {found.tokens_per_second:.3g} tokens a second"
-    if text.asked.speculate is not None and found.tokens_per_call is not None:
-        speed += f"; {counted(found.guessed, 'token')} guessed rightly, {found.tokens_per_call:.3g} tokens a call"
+    if text.guesses and found.tokens_per_call is not None:
+        speed += (
+            f"; {counted(found.guessed, 'token')} guessed rightly: {counted(found.calls, 'call')} of the model for "
+            f"{counted(len(found.ids) - 1, 'token')} behind the first, {found.tokens_per_call:.3g} tokens a call"
+        )
     began = f"prompt of {counted(found.prompt_tokens, 'token')} in {found.prefill_seconds:.2g} s"
     return f"{counted(len(found.ids), 'token')} ({ends[found.reason]}); {began}{speed}"
 
@@ -305,6 +329,7 @@ def _document(files: CompiledFiles, where: str, results: Sequence[Generated]) ->
             "reason": found.reason,
             "prompt_tokens": found.prompt_tokens,
             "guessed": found.guessed,
+            "calls": found.calls,
             "tokens_per_call": found.tokens_per_call,
             "seconds": {"prefill": found.prefill_seconds, "decode": found.decode_seconds},
             "tokens_per_second": found.tokens_per_second,

@@ -15,6 +15,7 @@ from tapml.cli.arguments import (
     MOVED,
     SUITE,
     TEST,
+    CommandParser,
     Commands,
     add_inputs,
     count,
@@ -23,6 +24,7 @@ from tapml.cli.arguments import (
 )
 from tapml.cli.compiled_parsers import add_compiled
 from tapml.cli.decoder_arguments import add_model
+from tapml.cli.field_parsers import add_field
 from tapml.cli.sharing_parsers import add_sharing
 
 _DESCRIPTION = """\
@@ -41,6 +43,7 @@ examples:
   tapml test *.suite --device chromium --device firefox --junit junit.xml --html report.html --retries 1
   tapml offload model.suite --device chromium
   tapml locate model.suite --device chromium               name the faulty kernels, with the reason in words
+  tapml compare model.suite                                what the last run changed
   tapml serve model.suite                                  the same in the browser
   tapml build model.suite -o model.tapml                   what a web page loads and runs
   tapml generate tiny --prompt "Once upon a time" --device chromium
@@ -54,7 +57,7 @@ output file that cannot be written, 130 interrupted
 
 def command_parser() -> argparse.ArgumentParser:
     """What reads the command line; `run` of what it gives names the module and the function."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "tapml",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -93,12 +96,15 @@ def command_parser() -> argparse.ArgumentParser:
         help="print its memory plan instead: what its tensors take if none shared bytes, as planned, and at least",
     )  # fmt: skip
     show.add_argument("--html", type=Path, metavar="FILE", help="with --memory: draw it, bytes over time")
+    show.add_argument("--tests", action="store_true", help="of a suite: all ids of its tests, kernel by kernel")
     _history(commands)
+    _compare(commands)
     _demo(commands)
     add_sharing(commands)
     _locate(commands)
     _reduce(commands)
     _devices(commands)
+    add_field(commands)
     commands.add("setup", "commands:setup", help="build TVM's wasm runtime (done by itself when first needed)")
     return parser
 
@@ -134,6 +140,11 @@ def _carving(parser: argparse.ArgumentParser) -> None:
     )
     add_inputs(parser, "steps", "make inputs up; the suite is marked as synthetic")
     parser.add_argument("--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)")
+    parser.add_argument(
+        "--compiler", choices=("auto", "native", "tvm"), default="auto",
+        help="who makes the kernels: native: tapml's own generator, and TVM for what it does not know; auto (the "
+        "default): what is shown to be faster everywhere, which is tvm so far",
+    )  # fmt: skip
     parser.add_argument(
         "--variants", default="256", metavar="N,N+subgroups,...",
         help="implementations of each kernel, by the most invocations of a workgroup (32 to 1024), +subgroups where a "
@@ -231,6 +242,25 @@ def _history(commands: Commands) -> None:
     parser.add_argument(
         "--limit", type=int, default=20, metavar="N", help="show at most N tests or runs (default 20; 0: all)"
     )
+
+
+def _compare(commands: Commands) -> None:
+    parser = commands.add(
+        "compare", "compare_command:compare", JSON, DATABASE,
+        help="show what changed between two runs: verdicts, errors, times",
+        description="What changed from one run to another: the last two of SUITE on one device (before and after an "
+        "edit, say), the last ones on two devices (--device twice), or any two of its history (--before, --after); or "
+        "two files that `tapml validate --json` wrote. Exit codes: 0 nothing is worse, 1 a test fails that did not, "
+        "2 wrong command or input.",
+    )  # fmt: skip
+    parser.add_argument("what", nargs="+", type=Path, metavar="SUITE|FILE", help="one suite, or two files")
+    parser.add_argument(
+        "--device", action="append", metavar="NAME",
+        help="compare runs on this device, such as chromium; given twice: its last run with the other's",
+    )  # fmt: skip
+    parser.add_argument("--before", metavar="RUN", help="the first run: its number in --list, or its id")
+    parser.add_argument("--after", metavar="RUN", help="the second run (default: the last one)")
+    parser.add_argument("--list", action="store_true", help="list the runs of SUITE that can be compared")
 
 
 def _demo(commands: Commands) -> None:

@@ -28,6 +28,7 @@ from tapml.results.verdicts import FAILING
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
+from tapml.text import duration
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel, Cancelled
 
@@ -158,10 +159,10 @@ class JobEvents:
                 name = self._names.get(event["device"], event["device"])
                 update(f"{name}: compiling kernels", event["done"], event["total"], event["kernel"])
             case "verdict":
-                self._verdict(event["device"], event["result"]["verdict"])
+                self._verdict(event["device"], event["result"]["verdict"], event.get("left"))
             case "step":
                 step = event["step"]
-                note = step["kernel"] if step["kept"] else f"{step['kernel']} stays on the reference"
+                note = f"{step['kernel']} {'moved' if step['kept'] else 'is on the reference'}"
                 update("offloading", event["number"], event["total"], note)
             case "examine":
                 update("looking for patterns", event["number"], event["total"], event["kernel"])
@@ -173,11 +174,15 @@ class JobEvents:
             case "message":
                 self._report.line(event["text"])
 
-    def _verdict(self, device: str, verdict: Verdict) -> None:
+    def _verdict(self, device: str, verdict: Verdict, left: float | None) -> None:
         self._done[device] += 1
         self._bad[device] += verdict in FAILING
         if self._kind == "offload":
             return
         name, bad = self._names.get(device, device), self._bad[device]
         total = self._total // max(1, len(self._names))
-        self._report.update(f"{name}: validating", self._done[device], total, f"{bad} failing" if bad else "")
+        done = self._done[device]
+        notes = [f"{bad} failing"] if bad else []
+        if left is not None and done < total:
+            notes.append(f"about {duration(left)} left")
+        self._report.update(f"{name}: validating", done, total, ", ".join(notes))

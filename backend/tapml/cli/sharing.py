@@ -73,13 +73,13 @@ def import_(options: argparse.Namespace, console: Console, progress: Console) ->
         before = {test.id for test in suite.tests}
         test = add_to_suite(repro, suite)
         verb = "is there already as" if test in before else "was added as"
-        console.print(f"the test of {kernel} {verb} {test} of {suite.path}")
+        console.print(f"{options.file}: the test of {kernel} {verb} {test} of {suite.path}")
         again = Suite(suite.path).test(test).kernel
         path, option = suite.path, f" --kernel {again}"
     else:
         path = options.output or Path(options.file.name).with_suffix(".suite")
         new_suite(repro, path, overwrite=options.force)
-        console.print(f"the test of {kernel} is the suite {path}")
+        console.print(f"{options.file}: the test of {kernel} is the suite {path}")
         option = ""
     console.print(f"run it: tapml validate {path}{option}; look at it: tapml serve {path}")
     return 0

@@ -24,17 +24,19 @@ from tapml.program.program import Program
 from tapml.reports.plain import generation_text
 from tapml.reports.progress import ProgressReport
 from tapml.strict_json import parse_json
+from tapml.suite.collecting import not_collecting
 from tapml.suite.unweighted import DOCUMENT, FORMAT, Unweighted, read_unweighted
 from tapml.text import counted, size
 
 _CHUNK = 32
 _CONFIG = "config.json"
+_GGUF = ".gguf"
 _LIBRARIES = ("torch", "transformers", "apache-tvm", "apache-tvm-ffi")
 _MOST_BYTES = 2**28
 _MOST_KEPT = 16
 _OTHERS = (
-    *("prompt", "prompt_ids", "steps", "speculate", "encoder", "source_ids", "source_file", "device", "single"),
-    *("range", "external", "no_oracle", "keep_disagreeing", "loop_limit", "random_inputs"),
+    *("prompt", "prompt_ids", "steps", "speculate", "batch", "draws", "encoder", "source_ids", "source_file"),
+    *("device", "single", "range", "external", "no_oracle", "keep_disagreeing", "loop_limit", "random_inputs"),
 )
 """Options of `tapml build` that are about weights, or calls."""
 
@@ -43,7 +45,7 @@ def build_unweighted(options: argparse.Namespace, console: Console, progress: Co
     """Raises InputError as import_unweighted, and for options that it has no use for."""
     config = _config(options)
     _check_output(options.output, options.force)
-    given = config, options.capacity, options.chunk or _CHUNK, options.variants
+    given = config, options.capacity, options.chunk or _CHUNK, options.variants, options.compiler
     made_by = _versions()
     key = sha256(json.dumps([FORMAT, sha256(config.read_bytes()), *map(str, given[1:]), made_by]))
     found = None if options.no_cache else _cached(key)
@@ -65,6 +67,8 @@ def _config(options: argparse.Namespace) -> Path:
     if given := next((name for name in _OTHERS if getattr(options, name, None)), None):
         raise InputError(f"without weights nothing is run: leave out --{given.replace('_', '-')}, or --no-weights")
     config: Path = options.hf / _CONFIG if options.hf.is_dir() else options.hf
+    if config.suffix.lower() == _GGUF:
+        raise InputError(f"{config} has weights: leave out --no-weights, or give a {_CONFIG}")
     if not config.is_file():
         raise InputError(f"{config}: there is no such file: give a {_CONFIG} of transformers, or a folder with one")
     return config
@@ -85,16 +89,24 @@ def _versions() -> dict[str, str]:
     return found
 
 
+@not_collecting()  # PyTorch's and TVM's graphs stay to the end, and are a million objects
 def _made(
-    config: Path, capacity: int | None, chunk: int, variants: str, made_by: Mapping[str, str], progress: Console
+    config: Path,
+    capacity: int | None,
+    chunk: int,
+    variants: str,
+    compiler: str,
+    made_by: Mapping[str, str],
+    progress: Console,
 ) -> Unweighted:
     # Late: PyTorch and TVM take seconds to load.
     from tapml.carving.unweighted import without_weights
+    from tapml.compilers.choose import CHOICES
     from tapml.importing import import_unweighted
 
     with ProgressReport(progress) as report:
         imported = import_unweighted(config, capacity=capacity, chunk=chunk, progress=report.line)
-        return without_weights(imported, made_by, variants.split(","), report.update)
+        return without_weights(imported, made_by, variants.split(","), report.update, CHOICES[compiler])
 
 
 def _cached(key: str) -> Unweighted | None:

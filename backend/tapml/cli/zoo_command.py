@@ -27,6 +27,7 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
         raise ToolchainError("tapml zoo needs transformers: pip install 'tapml[transformers]'") from error
     # Late: TVM and PyTorch take seconds to load.
     from tapml.importing.hf_model import quiet
+    from tapml.zoo.code import code, of_this_code
     from tapml.zoo.configurations import CONFIGURATIONS
     from tapml.zoo.judge import CPU, judged
     from tapml.zoo.table import outcome, table
@@ -36,19 +37,28 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
         raise InputError(f"no configuration has a name like {options.only}: {', '.join(CONFIGURATIONS)}")
     if options.resume and options.records is None:
         raise InputError("--resume goes on with the file of --records: give one")
+    if options.any_code and not (options.resume or options.suites):
+        raise InputError("--any-code takes what --resume or --suites finds: give one of them")
     found = _records(options.records) if options.resume else {}
     wanted = [name for name in options.device or _DEVICES if name != "cpu"]
     with interruptible() as cancel, served(None, options, wanted) as server:
         with ProgressReport(progress) as report:
             devices = {name: acquire(server, name, report, cancel) for name in wanted}
         for name in names:
-            if name in found and {CPU, *wanted} <= found[name].get("tokens", {CPU: 0, **devices}).keys():
+            before = found.get(name)
+            if before is not None and not (options.any_code or of_this_code(before)):
+                progress.print(f"{name}: its record is of other code")
+                before = None
+            if before is not None and {CPU, *wanted} <= before.get("tokens", {CPU: 0, **devices}).keys():
                 continue
             with _folder(options.suites, name) as folder, quiet():
                 try:
-                    record: dict[str, Any] = judged(name, Path(folder), devices, server.state.blobs, found.get(name))
+                    record: dict[str, Any] = judged(
+                        name, Path(folder), devices, server.state.blobs, before, options.any_code
+                    )
                 except TapmlError as error:
-                    record = {"outcome": "refused", "why": str(error).replace(folder, "").lstrip("/")}
+                    why = str(error).replace(folder, "").lstrip("/")
+                    record = {"outcome": "refused", "why": why, "codes": [code()]}
             found[name] = {"name": name, **record}
             progress.print(f"{name}: {outcome(found[name])}")
             _keep(options.records, found)

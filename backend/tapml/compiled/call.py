@@ -56,15 +56,22 @@ def planned_bytes(model: CompiledModel, function: str | None = None) -> int:
 def room_of(model: CompiledModel) -> dict[str, int]:
     """The size that states which grow have at most, by its symbol; none where there are no such."""
     found = model.generation
-    return {} if found is None or found.places is None else {found.places: found.capacity}
+    return {} if found is None or found.places is None else {found.places: found.most_places}
 
 
 def name_of_function(model: CompiledModel, name: str | None = None) -> str:
-    """That of a function; where none is said, `main`, or the only one. Raises InputError with the names of all."""
+    """That of a function; where none is said, `main`, or the only one. Raises InputError with the names of all, and
+    what a language model is called by."""
     try:
         return named_function(model.functions, name)
     except InputError as error:
-        raise InputError(f"{model.name}: {error}") from None
+        writes = ""
+        if model.generation is not None and name is None:
+            writes = (
+                "; it is a language model, which `tapml generate` lets write: `tapml run` takes one of these calls, "
+                f"by --function {model.generation.decode}"
+            )
+        raise InputError(f"{model.name}: {error}{writes}") from None
 
 
 def function_of(model: CompiledModel, name: str | None = None) -> CompiledFunction:

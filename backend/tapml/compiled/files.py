@@ -16,7 +16,7 @@ from tapml.compiled.model import FORMAT, CompiledModel, Shard, aligned
 from tapml.compiled.stored import widened
 from tapml.compiled.verify import verify
 from tapml.errors import InputError
-from tapml.files import json_text
+from tapml.files import json_text, meant_beside
 from tapml.folder import FileMissing, Folder
 from tapml.formats import MOST_BYTES, format_version, validated
 from tapml.strict_json import parse_json
@@ -52,8 +52,9 @@ class CompiledFiles:
             try:
                 text = self._folder.read(DOCUMENT, MOST_BYTES)
             except FileMissing:
-                what = f"is no compiled model: it has no {DOCUMENT}" if path.exists() else "does not exist"
-                raise InputError(f"{path} {what}; {_MAKE}") from None
+                if path.exists():
+                    raise InputError(f"{path} is no compiled model: it has no {DOCUMENT}; {_MAKE}") from None
+                raise InputError(f"{path} does not exist{meant_beside(path, '.tapml') or ';'} {_MAKE}") from None
         self.model = read_model(path if self._single else path / DOCUMENT, text)
         if self._single:
             self._place_parts(len(text))

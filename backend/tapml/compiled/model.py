@@ -85,7 +85,7 @@ class Provenance(Message):
     doubts: Annotated[list[Line], Field(max_length=10_000)]
     """Why the reference run of that suite is not to be believed, a sentence each."""
     edited: Annotated[list[KernelName], Field(max_length=10_000)]
-    """Kernels whose WGSL differs from what was generated."""
+    """Kernels whose WGSL, or how they are launched, differs from what was generated."""
 
 
 class Shard(Message):

@@ -12,6 +12,7 @@ from tapml.compiled.files import CompiledFiles
 from tapml.errors import InputError
 from tapml.program.graph import numpy_dtype
 from tapml.text import counted, listed
+from tapml.unicode import encodable
 
 _SHOWN = 40
 _OF_A_TOKEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
@@ -57,7 +58,15 @@ def text_inputs(files: CompiledFiles, function: str | None, texts: Sequence[str]
 
 
 def tokenizer_of(files: CompiledFiles) -> Any:
-    """The tokenizer that a model brought, of the package tokenizers, without padding and truncation.
+    """The tokenizer that a model brought, as `read_tokenizer` gives it. Raises InputError as it."""
+    assert files.model.tokenizer is not None
+    name = files.model.tokenizer.file
+    return read_tokenizer(files.attachment(name), f"{files.path}: {name}")
+
+
+def read_tokenizer(content: bytes, where: str) -> Any:
+    """The tokenizer of a tokenizer.json, of the package tokenizers, without padding and truncation. `where`: whose it
+    is, for people.
 
     Raises InputError where the package is missing, or the file is none that it can use.
     """
@@ -65,14 +74,10 @@ def tokenizer_of(files: CompiledFiles) -> Any:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise InputError("text needs the package tokenizers: pip install 'tapml[minilm]'") from error
-    assert files.model.tokenizer is not None
-    name = files.model.tokenizer.file
     try:
-        tokenizer = Tokenizer.from_str(files.attachment(name).decode())
-    except InputError:
-        raise
+        tokenizer = Tokenizer.from_str(content.decode())
     except Exception as error:  # the package raises Exception itself
-        raise InputError(f"{files.path}: {name} is no tokenizer that can be used: {str(error)[:300]}") from error
+        raise InputError(f"{where} is no tokenizer that can be used: {str(error)[:300]}") from error
     # What the file asks for is for other uses: a short text would be mostly padding, a long one lose its end unsaid.
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -84,7 +89,7 @@ def _encoded(files: CompiledFiles, texts: Sequence[str]) -> list[Any]:
     for text in texts:
         if not text.strip():
             raise InputError("--text is empty: give a sentence")
-    return [tokenizer.encode(text) for text in texts]
+    return [tokenizer.encode(encodable(text, "--text")) for text in texts]
 
 
 def _most(symbols: Sequence[Any], axis: Any) -> int | None:

@@ -12,6 +12,7 @@ _NAMED = 3
 _LONG = 40
 """Characters of a kernel's name: of a fused one the rest tells nothing here."""
 _WRONG = ("fail", "error")
+_VALIDATE = "build it with `tapml build --device`, or validate the suite there and build it again"
 
 
 def unvalidated(model: CompiledModel, name: str, runtime: str) -> list[str]:
@@ -23,8 +24,14 @@ def unvalidated(model: CompiledModel, name: str, runtime: str) -> list[str]:
     return [kernel for kernel, verdicts in found.items() if "pass" not in verdicts or verdicts.intersection(_WRONG)]
 
 
-def unvalidated_text(model: CompiledModel, kernels: list[str], device: str) -> str:
-    """What to tell whoever runs them: first of those that are known to be wrong somewhere."""
+def failed_somewhere(model: CompiledModel) -> list[str]:
+    """The kernels that were wrong on some device."""
+    return [kernel.kernel for kernel in model.kernels if _where_wrong(model, kernel.kernel)]
+
+
+def unvalidated_text(model: CompiledModel, kernels: list[str], device: str, mend: str = _VALIDATE) -> str:
+    """What to tell whoever runs them: first of those that are known to be wrong somewhere. `mend`: how the others are
+    validated there."""
     failed = {kernel: _where_wrong(model, kernel) for kernel in kernels}
     wrong = [kernel for kernel in kernels if failed[kernel]]
     unknown = [kernel for kernel in kernels if not failed[kernel]]
@@ -36,10 +43,7 @@ def unvalidated_text(model: CompiledModel, kernels: list[str], device: str) -> s
             "mend them (`tapml locate SUITE` says how they are wrong), validate the suite and build it again"
         )
     if unknown:
-        parts.append(
-            f"{_some(unknown, model)} are not validated on {device}: build it with `tapml build --device`, "
-            "or validate the suite there and build it again"
-        )
+        parts.append(f"{_some(unknown, model)} are not validated on {device}: {mend}")
     return "\n".join(parts)
 
 

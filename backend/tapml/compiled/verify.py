@@ -73,10 +73,10 @@ def _check_places(model: CompiledModel) -> None:
     symbol = next((found for found in model.symbols if found.name == places), None)
     if symbol is None:
         raise ExpressionError(f"generation: places: there is no symbol {places}")
-    if symbol.minimum < 1 or symbol.maximum != model.generation.capacity:
+    if symbol.minimum < 1 or symbol.maximum != model.generation.most_places:
         raise ExpressionError(
             f"generation: places: {places} is from {symbol.minimum} to {symbol.maximum}, and must be from 1 or more to "
-            f"the {model.generation.capacity} that fit"
+            f"the {model.generation.most_places} that fit"
         )
     for name, function in model.functions.items():
         for kind, ports in (("input", function.inputs), ("output", function.outputs)):

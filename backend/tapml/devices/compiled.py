@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.compiled.call import CompiledRun, call_of, name_of_function, taken
+from tapml.compiled.call import Call, CompiledRun, call_of, name_of_function, taken
 from tapml.compiled.files import CompiledFiles, document_bytes
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
@@ -32,9 +32,11 @@ def run_compiled(
     hang_seconds: float = HANG_SECONDS,
     check: Callable[[], None] = lambda: None,
     capture: CaptureOptions | None = None,
+    before: Sequence[tuple[str, Mapping[str, np.ndarray]]] = (),
 ) -> CompiledRun:
     """Load the model on a device and call its function, once for each of `calls` (inputs by name), then `repeat` times
     again with the last, for its time. States go from each call to the next. `capture`: what is captured of the last.
+    `before`: functions that are called before with their inputs, for what they leave in the states.
 
     Raises InputError for inputs that the function does not take, for a call that asks for more than the model can do
     and for a damaged file of the model, and what `Device.call` raises.
@@ -42,17 +44,23 @@ def run_compiled(
     calls = [taken(files.model, function, arrays) for arrays in calls]
     found = [call_of(files.model, function, arrays) for arrays in calls]
     with ExitStack() as held:
-        refs = []
-        for call, arrays in zip(found, calls, strict=True):
+
+        def served(call: Call, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
             types = call.inputs.values()
             pieces = [t.encoded(arrays[name]).tobytes() for name, t in call.inputs.items()]
             digests = held.enter_context(blobs.holding(pieces))
             described = [{"digest": d, **t.to_json()} for d, t in zip(digests, types, strict=True)]
-            refs.append(dict(zip(call.inputs, described, strict=True)))
+            return dict(zip(call.inputs, described, strict=True))
+
+        former = [(name, taken(files.model, name, arrays)) for name, arrays in before]
         fields = {
+            "before": [
+                {"function": name, "inputs": served(call_of(files.model, name, arrays), arrays)}
+                for name, arrays in former
+            ],
             "model": held.enter_context(served_model(blobs, files)),
             "function": name_of_function(files.model, function),
-            "calls": refs,
+            "calls": [served(call, arrays) for call, arrays in zip(found, calls, strict=True)],
             "repeat": repeat,
             "capture": None if capture is None else held.enter_context(_with_operators(capture, blobs, files)),
         }

@@ -25,6 +25,9 @@ _FACTS = set(DeviceFacts.__annotations__)
 GRACE_SECONDS = 25.0
 """How long a device whose connection broke may take to come back before its call is given up."""
 
+PAGE_CLOSED = "its page was closed"
+"""Why a device is gone whose page said goodbye."""
+
 HANG_SECONDS = 30.0
 """GPU work that takes longer than this, without an end, is taken for hung."""
 
@@ -79,6 +82,12 @@ class Device:
         """Rises when the GPU device, or the whole runner, is replaced by another: what was on it is gone then."""
         with self._lock:
             return self._generation
+
+    @property
+    def why_gone(self) -> str:
+        """In words, for a device that is not connected any more."""
+        with self._lock:
+            return self._gone or "its connection broke"
 
     def describe(self) -> DeviceDocument:
         """The `devices` entry of the result documents."""
@@ -257,21 +266,30 @@ class Device:
                 self._call = None
         return self.attach(hello, send, connection)
 
-    def detach(self, connection: str) -> bool:
-        """The connection ended; the runner may come back. False for a connection that was replaced."""
+    def detach(self, connection: str, why_gone: str | None = None) -> bool:
+        """The connection ended; the runner may come back, but where `why_gone` says why not. False for a connection
+        that was replaced.
+
+        Of a device that it started the server knows better: a browser that is killed closes its connections as well.
+        """
         with self._lock:
             if self._connection != connection:
                 return False
             self._connection = None
             self._away_since = time.monotonic()
+            if why_gone is not None and self.started is None:
+                self._leave(why_gone)
             return True
 
     def leave(self, why: str) -> None:
         """The runner is gone for good: its call fails at once."""
         with self._lock:
-            self._connection, self._gone = None, why
-            if self._call is not None:
-                self._call.fail(lost(self.name, why))
+            self._leave(why)
+
+    def _leave(self, why: str) -> None:
+        self._connection, self._gone = None, why
+        if self._call is not None:
+            self._call.fail(lost(self.name, why))
 
     def _reachable(self) -> bool:
         if self._connection is not None:

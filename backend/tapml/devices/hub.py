@@ -6,7 +6,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from tapml.files import sha256, unique
 from tapml.first_error import first_error
 from tapml.protocol.base import PROTOCOL_VERSION
 from tapml.protocol.session import Hello, Refusal, Welcome
+from tapml.text import meant
 
 _MOST_DEVICES = 200
 
@@ -121,11 +122,11 @@ class DeviceHub:
             device = self._by_connection.get(connection)
         return device if device is not None and device.speaks_on(connection) else None
 
-    def disconnected(self, connection: str) -> None:
-        """The connection ended; its device may come back."""
+    def disconnected(self, connection: str, why_gone: str | None = None) -> None:
+        """The connection ended; its device may come back, or is gone for good where `why_gone` says so."""
         with self._changed:
             device = self._by_connection.pop(connection, None)
-        if device is not None and device.detach(connection):
+        if device is not None and device.detach(connection, why_gone):
             self.on_change()
 
     def left(self, wanted: Callable[[Device], bool], why: str) -> None:
@@ -138,6 +139,11 @@ class DeviceHub:
     def connected(self) -> list[Device]:
         with self._changed:
             return [device for device in self._devices.values() if device.connected]
+
+    def gone(self) -> list[Device]:
+        """Those that were connected and are not any more, as far as they are remembered."""
+        with self._changed:
+            return [device for device in self._devices.values() if not device.connected]
 
     def get(self, device_id: str) -> Device | None:
         with self._changed:
@@ -168,10 +174,10 @@ class DeviceHub:
             return device
 
 
-def device_named(wanted: str, connected: Mapping[str, str], otherwise: str) -> str:
+def device_named(wanted: str, connected: Mapping[str, str], otherwise: Sequence[str]) -> str:
     """The id of the device that has this id or, alone, this name. `connected`: names by id.
 
-    Raises InputError that lists them where there is none or are several; `otherwise` says what else could be given.
+    Raises InputError that lists them where there is none or are several; `otherwise`: what else could be given.
     """
     if wanted in connected:
         return wanted
@@ -181,4 +187,8 @@ def device_named(wanted: str, connected: Mapping[str, str], otherwise: str) -> s
     if found:
         raise InputError(f"{len(found)} connected devices are called {wanted}: give the id of one, {', '.join(found)}")
     listed = ", ".join(f"{name} ({device})" for device, name in connected.items()) or "none"
-    raise InputError(f"no device {wanted!r}: give the name or id of a connected device ({listed}), or {otherwise}")
+    like = meant(wanted, [*connected.values(), *connected, *otherwise])
+    raise InputError(
+        f"no device {wanted!r}{like or ':'} give the name or id of a connected device ({listed}), or one of "
+        f"{', '.join(otherwise)}"
+    )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
+from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.document import overwritten
 from tapml.protocol.kernels import Kernel
 from tapml.protocol.methods import Test
+from tapml.results.earlier import as_now
+from tapml.results.validation import ValidationDocument
 from tapml.suite import CarvedTest, KernelFile, Suite
+from tapml.suite.kernels import SuiteKernel
 
 
 def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
@@ -31,6 +36,11 @@ def made_by_tvm(bundle: Mapping[str, Any]) -> bool:
     return bundle["compiler"]["name"] in ("tvm", "")
 
 
+def encodes(bundle: Mapping[str, Any]) -> bool:
+    """Whether it takes a tensor otherwise than its dtype says, which TVM's own virtual machine cannot give it."""
+    return any(argument.get("encoding") for argument in bundle["arguments"])
+
+
 def kernel_digest(kernel: Kernel) -> str:
     """Of everything that devices are given of a kernel: another one means that another kernel runs."""
     # What a kernel has not got is left out, so that a field that comes to be makes no other kernel of those before it.
@@ -44,6 +54,17 @@ def digest_now(suite: Suite, name: str) -> str:
     if bundle["unsupported"]:
         return ""
     return kernel_digest(kernel_message(bundle, [file.digest for file in suite.kernel_files(name)]))
+
+
+def validations_now(suite: Suite, documents: Sequence[ValidationDocument]) -> list[ValidationDocument]:
+    """The suite's validations with what is known of each kernel as it lies in the folder now: a verdict is of a
+    kernel's digest, and an edit that was undone has that of before."""
+    names = {name for document in documents for name in document["kernel_digests"] if name in suite.kernels}
+    now: dict[str, str | None] = {}
+    for name in names:
+        with contextlib.suppress(InputError):  # a damaged one is another one
+            now[name] = digest_now(suite, name)
+    return [as_now(document, now) for document in documents]
 
 
 class KernelMessages:
@@ -75,7 +96,7 @@ class KernelMessages:
         return str(reason) if reason else None
 
     def edited(self, kernel: str) -> bool:
-        return any(file.edited for file in self._files.get(kernel, []))
+        return SuiteKernel(self._bundles[kernel], self._files.get(kernel, [])).edited
 
     def digest(self, name: str) -> str:
         """`kernel_digest` of this kernel; empty where there is none."""
@@ -89,14 +110,15 @@ class KernelMessages:
         return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
 
     def replacements(self) -> dict[str, str]:
-        """Entry points of kernels that TVM made -> digest of their WGSL (RunModelParams.replace).
+        """Entry points of kernels that TVM made, and that take tensors as they are -> digest of their WGSL
+        (RunModelParams.replace).
 
         All of them, not only those that somebody edited: what TVM links into a model library has constants of seven
         digits (compilers/tvm/constants.py), and the model shall run what was validated.
         """
         replaced = {}
         for name, files in self._files.items():
-            if not made_by_tvm(self._bundles[name]):
+            if not made_by_tvm(self._bundles[name]) or encodes(self._bundles[name]):
                 continue
             base = self._bundles[name]["variants"][-1][
                 "entry_points"

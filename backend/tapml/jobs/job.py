@@ -17,6 +17,7 @@ from tapml.protocol.base import Message, Name
 from tapml.protocol.session import HangSeconds
 from tapml.sharing import Repro
 from tapml.suite import Suite
+from tapml.suite.trial import with_files
 from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun, require_devices
 from tapml.validation.results import keep
@@ -54,6 +55,18 @@ class JobSpecification(Message):
     """Keep what is found in the suite, where it is kept there (not of "reduce")."""
     record: bool = True
     """Of "validation": keep it in the history."""
+    files: Annotated[dict[PlainName, str], Field(min_length=1, max_length=64)] | None = None
+    """Of "validation": texts that are tried in the place of files of `kernels`, by their names in the suite's folder of
+    kernels. Nothing of such a job is kept."""
+
+    def suite(self, suite: Suite) -> Suite:
+        """The suite that the job runs: with the files that are tried. Raises InputError where one is none of the
+        kernels', or makes a kernel that is none."""
+        if self.files is None:
+            return suite
+        if self.kind != "validation" or self.kernels is None:
+            raise InputError("files: only a validation of kernels that are named tries other texts")
+        return with_files(suite, self.kernels, self.files)
 
     def check(self, suite: Suite) -> None:
         """What can be said before a device starts. Raises InputError."""
@@ -80,10 +93,12 @@ def run_job(
     Raises InputError for a device that cannot run kernels, or a suite that is damaged.
     """
     require_devices(context.devices)
-    context = replace(context, hang_seconds=asked.hang_seconds)
+    context = replace(context, suite=context.suite.held(), hang_seconds=asked.hang_seconds)
     if asked.kind == "validation":
-        recorder = history if asked.record else None
-        return OperatorRun(context, kernels=asked.kernels, tests=asked.tests, save=asked.save, history=recorder).run()
+        kept = not context.suite.on_trial
+        recorder = history if asked.record and kept else None
+        save = asked.save and kept
+        return OperatorRun(context, kernels=asked.kernels, tests=asked.tests, save=save, history=recorder).run()
     if asked.kind == "reduce":
         from tapml.locating.reduce import Reduce  # late: TVM takes seconds to load, and most jobs go without
 
@@ -94,15 +109,17 @@ def run_job(
             offer(reduction.repro(reduced))
         return reduced
     document: Any
-    save: Callable[[Suite, Any], object]
+    keeper: Callable[[Suite, Any], object]
     if asked.kind == "locate":
         document = Locate(context, kernels=asked.kernels, runs=asked.runs, model=asked.model).run()
-        save = save_locate
+        keeper = save_locate
     else:
-        from tapml.validation.offload import Offload  # late, as above
+        from tapml.jobs.compiled_whole import compiled_whole  # late, as above
+        from tapml.validation.offload import Offload
 
-        document, save = Offload(context, asked.kernels).run(), Suite.save_result
+        document = Offload(context, asked.kernels, compiled=compiled_whole).run()
+        keeper = Suite.save_result
     whole = asked.kind != "offload" or asked.kernels is None
-    if asked.save and whole and (problem := keep(context.suite, save, document)):
+    if asked.save and whole and (problem := keep(context.suite, keeper, document)):
         context.message(problem)
     return document

@@ -14,7 +14,7 @@ _BINDING = re.compile(
     r"@group\(0\)\s*@binding\((\d+)\)\s*var<(storage|uniform)\s*(?:,\s*(\w+))?\s*>\s*(\w+)\s*:\s*([^;]+);"
 )
 _WORKGROUP_SIZE = re.compile(r"@workgroup_size\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+)\s*)?\)")
-_WORKGROUP_VARIABLE = re.compile(r"var<workgroup>\s*\w+\s*:\s*array<\s*([\w<>]+)\s*,\s*(\d+)")
+_WORKGROUP_VARIABLE = re.compile(r"var<workgroup>\s*\w+\s*:\s*((?:array<\s*)+)([\w<>]+?)\s*((?:,\s*\d+[ui]?\s*>\s*)+);")
 _ENABLE = re.compile(r"^\s*enable\s+([\w\s,]+);", re.MULTILINE)
 _ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2, "bool": 4}
 _FEATURE = {"f16": "shader-f16", "subgroups": "subgroups"}
@@ -58,12 +58,14 @@ def workgroup_size(wgsl: str) -> list[int]:
 def workgroup_storage(wgsl: str) -> int:
     """Bytes of `var<workgroup>` arrays, each rounded up to 16 as WebGPU counts them."""
     total = 0
-    for element, count in _WORKGROUP_VARIABLE.findall(wgsl):
+    for _, element, counts in _WORKGROUP_VARIABLE.findall(wgsl):
         vector = re.fullmatch(r"vec([234])<(\w+)>", element)
         size = _ELEMENT_BYTES.get(vector[2] if vector else element, 4)
         # vec3 takes the room of vec4 (WGSL, "Alignment and Size").
         size *= {"2": 2, "3": 4, "4": 4}[vector[1]] if vector else 1
-        total += -(-size * int(count) // 16) * 16
+        # Of arrays of arrays, the count of each.
+        size *= math.prod(int(count) for count in re.findall(r"\d+", counts))
+        total += -(-size // 16) * 16
     return total
 
 

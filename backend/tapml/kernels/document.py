@@ -5,6 +5,7 @@ People write entries of `variants` by hand, so each mistake is one sentence that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from tapml.expressions import (
     check_symbols,
     extent,
 )
+from tapml.files import sha256
 from tapml.formats import format_version, validated
 from tapml.kernels.former import upgraded
 from tapml.program import TensorType
@@ -49,6 +51,7 @@ _RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1)}
 class _Compiler(Open):
     name: Text
     version: Text
+    generated_sha256: Digest | None = None
 
 
 class _Argument(Message):
@@ -129,6 +132,34 @@ def kernel_document(path: Path, found: Any) -> dict[str, Any]:
         for entry_point in variant["entry_points"]:
             entry_point.setdefault("generated_sha256", None)
     return document
+
+
+def launches_sha256(document: Mapping[str, Any]) -> str:
+    """Of all that a document of version 4 says of how its kernel is launched and what it takes, apart from WGSL."""
+    variants = [
+        {
+            **{field: variant[field] for field in ("name", "requires", "launches", "temporaries")},
+            "entry_points": [
+                {field: entry_point[field] for field in ("name", "file", "workgroup_size", "bindings")}
+                for entry_point in variant["entry_points"]
+            ],
+        }
+        for variant in document["variants"]
+    ]
+    found = {"symbols": document.get("symbols", []), "arguments": document["arguments"], "variants": variants}
+    return sha256(json.dumps(found, sort_keys=True))
+
+
+def as_generated(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A compiler's document, with what tells an edit of its launches (`is_edited`)."""
+    return {**document, "compiler": {**document["compiler"], "generated_sha256": launches_sha256(document)}}
+
+
+def is_edited(document: Mapping[str, Any]) -> bool:
+    """Whether its launches are others than were generated; documents of earlier versions of tapml do not tell, and
+    count as they were."""
+    generated = document["compiler"].get("generated_sha256")
+    return generated is not None and generated != launches_sha256(document)
 
 
 def argument_types(document: Mapping[str, Any], sizes: Mapping[str, int]) -> list[TensorType]:

@@ -23,7 +23,7 @@ _ELSEWHERE = {"ceil": "prim.ceil", "log2": "prim.log2", "if_then_else": "prim.if
 
 
 _OF_FLOAT32 = {
-    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "copysign", "cosh", "erf", "hypot", "log1p", "sinh"),
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "erf", "hypot", "log1p", "sinh"),
 }
 """Functions that TVM has for this machine, but not of float16."""
 
@@ -40,6 +40,13 @@ def prim_func(program: OperatorProgram, *, whole_regions: bool = False, lanes: S
         raise InputError(f"TVM refuses the program of operator {program.name}: {reason(error)}") from error
 
 
+def _sequence(statements: Sequence[Any]) -> Any:
+    """One after the other. None are of an operator whose outputs have no elements at its sizes."""
+    if not statements:
+        return tirx.Evaluate(0)
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+
+
 class _Emitter:
     def __init__(self, program: OperatorProgram, whole_regions: bool, lanes: Set[str]) -> None:
         self._program = program
@@ -53,8 +60,7 @@ class _Emitter:
         parameters = [self._buffer(buffer) for buffer in program.parameters]
         temporaries = [self._buffer(buffer) for buffer in program.temporaries]
         blocks = [self._nest(block) for block in program.blocks]
-        body = blocks[0] if len(blocks) == 1 else tirx.SeqStmt(blocks)
-        root = SBlock([], [], [], "root", body, None, temporaries)
+        root = SBlock([], [], [], "root", _sequence(blocks), None, temporaries)
         attributes: dict[str, Any] = {"tirx.noalias": True, "s_tir": True}
         if program.pattern is not None:
             attributes["op_pattern"] = program.pattern
@@ -113,8 +119,7 @@ class _Emitter:
         return tirx.IterVar(Range.from_min_extent(least, extent), self._variable(axis.variable, axis.dtype), kind)
 
     def _statements(self, statements: Sequence[Store | Let]) -> Any:
-        found = [self._statement(statement) for statement in statements]
-        return found[0] if len(found) == 1 else tirx.SeqStmt(found)
+        return _sequence([self._statement(statement) for statement in statements])
 
     def _statement(self, statement: Store | Let) -> Any:
         value = self._expression(statement.value)
@@ -142,9 +147,19 @@ class _Emitter:
             name = str(found.value) if found.kind == "call" else found.kind
             if name in _OF_FLOAT32 and found.dtype == "float16":
                 wide = [tirx.Cast("float32", operand) for operand in operands]
-                return tirx.Cast("float16", Call(tvm.ir.Op.get(f"tirx.{name}"), wide, ret_ty="float32"))
-            return Call(tvm.ir.Op.get(_ELSEWHERE.get(name, f"tirx.{name}")), operands, ret_ty=found.dtype)
+                return tirx.Cast("float16", _call(name, wide, "float32"))
+            return _call(name, operands, found.dtype)
         return _OPERATIONS[found.kind](*operands)
+
+
+def _call(name: str, operands: Sequence[Any], dtype: str) -> Any:
+    if name == "atanh":
+        # TVM takes the difference of two logarithms, of which nothing is left near 0.
+        size = Call(tvm.ir.Op.get("tirx.fabs"), operands, ret_ty=dtype)
+        one, two, half = (tirx.FloatImm(dtype, number) for number in (1.0, 2.0, 0.5))
+        found = tirx.Mul(half, _call("log1p", [tirx.Div(tirx.Mul(two, size), tirx.Sub(one, size))], dtype))
+        return _call("copysign", [found, *operands], dtype)
+    return Call(tvm.ir.Op.get(_ELSEWHERE.get(name, f"tirx.{name}")), operands, ret_ty=dtype)
 
 
 def _whole(region: Any) -> Any:

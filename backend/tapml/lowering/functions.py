@@ -36,8 +36,10 @@ def lower_functions(
     symbols: Sequence[Symbol] = (),
     names: Mapping[str, str] = MappingProxyType({}),
     functions: Fixed = ONE,
+    beside: Mapping[str, tuple[tvm.IRModule, int]] = MappingProxyType({}),
 ) -> Lowered:
-    """`lower`, once for each of `functions`. Raises InputError as that does, and for a symbol that is not there."""
+    """`lower`, once for each of `functions`, and of each module in `beside`, which has so many inputs and nothing else.
+    Raises InputError as that does, and for a symbol that is not there."""
     made = _Together(symbols)
     for name, sizes in functions.items():
         if unknown := sizes.keys() - {symbol.name for symbol in symbols}:
@@ -45,6 +47,8 @@ def lower_functions(
         fixed = relax.transform.BindSymbolicVars(dict(sizes), MAIN)(module) if sizes else module
         free = [symbol for symbol in symbols if symbol.name not in sizes]
         made.add(name, lower(fixed, input_count, free, names), input_count)
+    for name, (other, count) in beside.items():
+        made.add(name, lower(other, count), count)
     return made.lowered()
 
 
@@ -66,7 +70,7 @@ class _Together:
     def add(self, name: str, found: Lowered, input_count: int) -> None:
         function = found.model.functions[MAIN]
         given = found.arguments[input_count : len(found.arguments) - len(found.constants)]
-        ids = dict(zip(given, self._parameters or given, strict=True))
+        ids = dict(zip(given, self._parameters or given, strict=True)) if given else {}
         for value, array in found.constants.items():
             key = function.values[value].type, sha256(array.tobytes())
             ids[value] = self._of_bytes.setdefault(key, self._id(value))

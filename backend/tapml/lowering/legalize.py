@@ -22,7 +22,7 @@ def legalized(module: tvm.IRModule) -> tvm.IRModule:
     """As relax.transform.LegalizeOps makes it."""
     names = {str(call.op.name) for call in _calls(module)}
     found = {name: tvm.ir.Op.get(name).get_attr("FLegalize") for name in names}
-    alike = {name: partial(_Alike().legalized, function) for name, function in found.items() if function is not None}
+    alike = {name: partial(Alike().legalized, function) for name, function in found.items() if function is not None}
     return relax.transform.LegalizeOps(alike)(module)
 
 
@@ -46,7 +46,7 @@ class _Made:
     places: tuple[int, ...]
 
 
-class _Alike:
+class Alike:
     """The calls of one operator so far, by the types of their operands."""
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Any
 
@@ -77,6 +78,12 @@ class CompiledOnCpu:
         self._operators = _Operators(files)
         self.nbytes = sum(self.model.weights.buffers) + sum(state.nbytes for state in self.states)
         """Of weights, states, and the arena of the function that was run."""
+
+    def fork(self) -> CompiledOnCpu:
+        """The same model with states of its own, which begin with what these hold: weights and operators are shared."""
+        forked = copy(self)
+        forked.states = [state.copy() for state in self.states]
+        return forked
 
     def run(self, arrays: Mapping[str, np.ndarray], function: str | None = None) -> dict[str, np.ndarray]:
         """Outputs by name. A call that fails leaves the states as they were. Raises InputError as `run_on_cpu`."""

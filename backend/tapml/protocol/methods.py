@@ -10,6 +10,7 @@ from typing_extensions import TypeAliasType
 from tapml.expressions import Sizes
 from tapml.protocol.base import (
     MAX_BYTES,
+    MAX_MESSAGE_BYTES,
     Bytes,
     Digest,
     JsonNumber,
@@ -79,12 +80,14 @@ class Comparison(Message):
     max_abs_error: float
     """Over the elements where both are finite."""
     max_rel_error: float
-    """The same, over those whose expected value is not 0."""
+    """The same, over those whose expected value is larger than what they may differ by: others may be 0, and an error
+    relative to that says nothing."""
     max_ulp: float
-    """Distance in representable values of the dtype where both are finite; for integers the absolute difference."""
+    """Distance in representable values of the dtype, over the same; for integers the largest absolute difference."""
     ulp_histogram: Annotated[list[Count], Field(max_length=64)]
     """Counts of elements with ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ... (powers of two up to 2^32), last: NaN on one
-    side. 35 counts for every dtype; Inf counts as the value after the largest finite one."""
+    side. 35 counts for every dtype; Inf counts as the value after the largest finite one. Floating-point elements that
+    differ and may be 0 are in none."""
     first: Element | None
     """The first mismatched element; where there is none, the first unbounded one."""
     worst: Element | None
@@ -141,6 +144,23 @@ class CompileProgress(Message):
     seconds: float
 
 
+class GeneratedStep(Message):
+    """The calls of the model that a token was chosen by: one, or several where the prompt is longer than a chunk."""
+
+    function: Name
+    """The one that was called last."""
+    tokens: Annotated[int, Field(ge=1)]
+    """That the calls were given."""
+    seconds: float
+    """Of the calls, until their outputs were read back."""
+    gpu_seconds: float | None
+    """Of their dispatches by the GPU's timestamps; null where the device has none."""
+    states: Bytes
+    """That the model's states have on the GPU behind the calls."""
+    logits: Annotated[str, Field(max_length=MAX_MESSAGE_BYTES)]
+    """Of the last call, behind the last token: float32, little-endian, in base64."""
+
+
 class GeneratedToken(Message):
     """Progress of "generate", one for each token that was chosen."""
 
@@ -154,6 +174,8 @@ class GeneratedToken(Message):
     """Since the model began with the prompt."""
     guessed: bool
     """Whether it was guessed, so that its call gave more than one token."""
+    step: GeneratedStep | None = None
+    """Where the text is inspected."""
 
 
 class Alive(Message):
@@ -370,6 +392,13 @@ class CaptureParams(CaptureOptions):
     """By kernel, the text of what it computes, as far as the model has it."""
 
 
+class FormerCall(Message):
+    """A call for what it leaves in the states. Its outputs are not sent back."""
+
+    function: Name
+    inputs: dict[Line, TensorRef]
+
+
 class RunCompiledParams(Message):
     """The blobs of a compiled model are its document and its shards of weights, by their digests (model-format.md)."""
 
@@ -379,6 +408,8 @@ class RunCompiledParams(Message):
     calls: Annotated[list[dict[Line, TensorRef]], Field(min_length=1, max_length=MOST_CALLS)]
     """Inputs by name, of calls one after the other: each begins with the states that the former left. The outputs of
     each are downloaded, element by element as their dtypes say, whatever their encodings."""
+    before: Annotated[list[FormerCall], Field(max_length=MOST_CALLS)] = Field(default_factory=list)
+    """Calls of any function that come before these."""
     repeat: Annotated[int, Field(ge=0, le=10_000)]
     """How often the last call is made again, for its time alone."""
     capture: CaptureParams | None = None
@@ -410,13 +441,26 @@ class RunCompiledResult(Message):
 _Prompt = Annotated[list[Token], Field(min_length=1, max_length=1_000_000)]
 
 
+class KeptTexts(Message):
+    """Texts that a device keeps between calls, each with states of its own, by names that whoever asks gives them. One
+    that is not there is computed of its tokens."""
+
+    writer: Name
+    """In which the prompt is written."""
+    forks: Annotated[dict[Name, Name], Field(max_length=1000)]
+    """Copies that are made before that: their names, and what they are copies of."""
+    drop: Annotated[list[Name], Field(max_length=1000)]
+    """Texts that are given back then. With the last of a model the model is."""
+
+
 class GenerateParams(Message):
     """What is written behind prompts, each in a sequence of its own, and how tokens are chosen (docs/runtime.md). Each
     token is told as progress."""
 
     model: Digest
     """Its document, `model.json`, as for "run_compiled"."""
-    prompts: Annotated[list[_Prompt], Field(min_length=1, max_length=1000)]
+    prompts: Annotated[list[_Prompt], Field(max_length=1000)]
+    """None where texts are given back only."""
     tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     """How many at most, of each text."""
     stop_ids: Annotated[list[Token], Field(max_length=10_000)]
@@ -428,9 +472,16 @@ class GenerateParams(Message):
     repetition_penalty: Annotated[float, Field(gt=0)]
     seed: Annotated[int, Field(ge=0, le=2**53 - 1)] | None
     speculate: Annotated[int, Field(ge=1)] | None
-    """How many tokens are guessed at a time, by what stood behind the last ones before; null for none."""
+    """How many tokens are guessed at a time; null for none."""
+    draft: Digest | None = None
+    """The document of the model that guesses them; null where they are what stood behind the last ones before."""
     given: dict[Line, TensorRef] = Field(default_factory=dict)
     """What the model's encoder left: inputs of every call."""
+    kept: KeptTexts | None = None
+    """Of one prompt: where its states are found, and left. Null for states that are given back with the call."""
+    inspect: bool = False
+    """Of one prompt that is not kept, without guesses: each token comes with its step. Logits are read back and each
+    dispatch is timed, so that calls take longer than those of a page; the text is the same."""
 
 
 class GenerateResult(Message):

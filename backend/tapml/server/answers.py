@@ -97,14 +97,15 @@ def _form(name: str, **fields: Any) -> type[Open]:
     return create_model(name, __base__=Open, **fields)
 
 
+_LEFT = (float | None, None)
 _RESULT = _form("Result", verdict=Verdict)
 _STEP = _form("Step", kernel=Line, kept=bool)
 
 EVENTS = {
     "started": _form("started", kind=Line, total=Count),
     "device": _form("device", device=DeviceDocument),
-    "compile": _form("compile", device=Line, kernel=Line, done=Count, total=Count),
-    "verdict": _form("verdict", device=Line, result=_RESULT),
+    "compile": _form("compile", device=Line, kernel=Line, done=Count, total=Count, left=_LEFT),
+    "verdict": _form("verdict", device=Line, result=_RESULT, left=_LEFT),
     "step": _form("step", number=Count, total=Count, step=_STEP),
     "examine": _form("examine", number=Count, total=Count, kernel=Line),
     "model": _form("model", runs=Count, text=LongText),

@@ -202,8 +202,8 @@ class RemoteServer:
                 f"{self.base} serves the tests of {suite.path} with other kernels (edited there: {there}; here: "
                 f"{listed(edited, 4) or 'none'}): copy them there, or {mend}"
             )
-        # Copies of one suite differ in their names alone.
-        return next((found for found in same if found.name == suite.name), same[0]).id
+        # Copies of one suite differ in their folders' names alone.
+        return next((found for found in same if found.name == suite.folder_name), same[0]).id
 
     def device(self, emit: Emit, cancel: Cancel) -> answers.Connected:
         """The device that the address names, found once: one connected there, or one to start, of which no more than
@@ -221,7 +221,7 @@ class RemoteServer:
             known: dict[str, Any] = {"id": self._wanted, "name": self._wanted, "user_agent": "", "adapter": {}}
             return answers.CONNECTED.validate_python({**known, "unavailable": None})
         names = {device["id"]: device["name"] for device in found.values()}
-        return found[device_named(self._wanted, names, ", ".join(STARTABLE_NAMES))]
+        return found[device_named(self._wanted, names, STARTABLE_NAMES)]
 
     def _any(self, emit: Emit, cancel: Cancel) -> answers.Connected:
         said = False

@@ -1,4 +1,4 @@
-"""Every error of the application as {"error": sentence}."""
+"""Every error of the application as {"error": sentence}, and as a page where a person opened the address."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException, NotFound, Req
 from tapml.errors import InputError
 from tapml.files import cannot_write, is_full
 from tapml.server.connections import ENVIRON_KEY
+from tapml.server.error_page import error_page, wants_page
 
 
 def json_errors(app: Flask) -> None:
     """Register what turns exceptions into answers."""
+
+    @app.after_request
+    def for_people(response: Response) -> Response:
+        if response.status_code < 400 or response.mimetype != "application/json" or not wants_page(request.environ):
+            return response
+        found = response.get_json()
+        response.set_data(error_page(response.status_code, found["error"]))
+        response.mimetype = "text/html"
+        return response
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> tuple[Response, int]:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from werkzeug.http import dump_cookie, parse_cookie
 
 from tapml.server.connections import ENVIRON_KEY, FULL, Stage
+from tapml.server.error_page import error_page, wants_page
 from tapml.server.security import TOKEN_COOKIE, Security
 
 Environ = dict[str, Any]
@@ -25,6 +26,7 @@ _MOST_QUERY = 8000
 _MOST_PATH = 8000  # 64 digests of a request for blobs are 4160
 _READS = ("GET", "HEAD", "OPTIONS")
 _PAGES = re.compile(r"/|/runner|/(?:suites|pages)/[^\n]*")
+_USED = "this pairing link has been used, or is older than ten minutes: ask the page's list of devices for another one"
 _HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
@@ -72,7 +74,16 @@ class Guard:
             in_query = [value for name, value in query if name == "token"]
             in_cookie = parse_cookie(environ).getlist(TOKEN_COOKIE)
             if sentence := self._security.refusal(environ, [*in_query, *in_cookie]):
-                raise Refused(403, sentence)
+                # A page is opened by a one-time link: its browser holds the token from here on.
+                opens = environ["REQUEST_METHOD"] == "GET" and _PAGES.fullmatch(environ["PATH_INFO"])
+                codes = [value for name, value in query if name == "pair"] if opens else []
+                if not codes or self._security.token is None:
+                    raise Refused(403, sentence)
+                if not self._security.redeem(codes):
+                    raise Refused(403, _USED)
+                in_query = [self._security.token]
+                if sentence := self._security.refusal(environ, in_query):
+                    raise Refused(403, sentence)
             if environ["REQUEST_METHOD"] not in _READS and environ.get("HTTP_X_TAPML") != "1":
                 raise Refused(403, "a request that changes something needs the header X-Tapml: 1")
             if environ["PATH_INFO"].startswith(SOCKET_PATH):
@@ -87,7 +98,7 @@ class Guard:
                 if _PAGES.fullmatch(environ["PATH_INFO"]) and _keeps_cookies_of_redirects(environ):
                     return _redirect(start, environ["PATH_INFO"], query)
         except Refused as refused:
-            return answer(start, refused.status, str(refused))
+            return answer(start, refused.status, str(refused), page=wants_page(environ))
         result = self._application(environ, start)
         if not answered:
             raise ConnectionError  # it was a WebSocket, which has ended: there is nothing to answer any more
@@ -111,10 +122,11 @@ class Guard:
         return dump_cookie(TOKEN_COOKIE, self._security.token, httponly=True, samesite="Strict", secure=secure)
 
 
-def answer(start_response: StartResponse, status: int, sentence: str) -> list[bytes]:
-    """An error as every other one: {"error": sentence}."""
-    body = json.dumps({"error": sentence}).encode()
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+def answer(start_response: StartResponse, status: int, sentence: str, *, page: bool = False) -> list[bytes]:
+    """An error as every other one: {"error": sentence}, or as a page."""
+    body = error_page(status, sentence).encode() if page else json.dumps({"error": sentence}).encode()
+    content_type = "text/html; charset=utf-8" if page else "application/json"
+    headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
     if status == 503:
         headers.append(("Retry-After", "1"))
     start_response(f"{status} {HTTPStatus(status).phrase}", headers)
@@ -185,8 +197,8 @@ def _keeps_cookies_of_redirects(environ: Environ) -> bool:
 
 
 def _redirect(start_response: StartResponse, path: str, query: list[tuple[str, str]]) -> list[bytes]:
-    """To the same page without the token, so that neither address bar nor history keep it."""
-    rest = urlencode([(name, value) for name, value in query if name != "token"])
+    """To the same page without the token or code, so that neither address bar nor history keep it."""
+    rest = urlencode([(name, value) for name, value in query if name not in ("token", "pair")])
     location = quote(path.encode("latin-1"), safe="/") + (f"?{rest}" if rest else "")
     start_response("303 See Other", [("Location", location), ("Content-Length", "0"), ("Cache-Control", "no-store")])
     return []

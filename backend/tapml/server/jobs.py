@@ -19,7 +19,10 @@ from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError
 from tapml.history import Recorder
 from tapml.jobs import JobSpecification, run_job
+from tapml.jobs.carved_step import StepSpecification, carve_step
+from tapml.jobs.outputs import OutputsSpecification, TestOutputs
 from tapml.jobs.run import RunSpecification, run_on_device
+from tapml.jobs.written_text import TextSpecification, write_text
 from tapml.sharing import Repro
 from tapml.sharing.capture import Capture
 from tapml.suite import Suite
@@ -44,7 +47,7 @@ class RunningJob:
     error: str | None = None
     given: bool = False
     """Whether the error is of what was given: inputs, a file."""
-    made: Repro | CompiledRun | None = None
+    made: Repro | CompiledRun | TestOutputs | None = None
     """The exported test, or the outputs, that the job made, as long as no later one made others: they may be large."""
     cancel: Cancel = field(default_factory=Cancel)
     done: threading.Event = field(default_factory=threading.Event)
@@ -132,6 +135,43 @@ class Jobs:
 
         return self._begin(RunningJob(secrets.token_urlsafe(12), "run", ""), work)
 
+    def start_outputs(
+        self,
+        asked: OutputsSpecification,
+        test: str,
+        suite: Suite,
+        acquire: Callable[[str], Device],
+        fetch: Callable[[JobContext, str], TestOutputs],
+    ) -> RunningJob:
+        """Fetch what is about a test's outputs from a device. The job is of no suite: no verdict changes."""
+
+        def work(job: RunningJob, emit: Emit) -> Any:
+            context = JobContext(
+                suite, [acquire(asked.device)], self._blobs, emit, job.cancel, hang_seconds=asked.hang_seconds
+            )
+            self._keep(job, fetch(context, test))
+            return {"interrupted": False}
+
+        return self._begin(RunningJob(secrets.token_urlsafe(12), "outputs", ""), work)
+
+    def start_text(self, asked: TextSpecification, suite: Suite, acquire: Callable[[str], Device]) -> RunningJob:
+        """Let a suite's model write on a device. The job is of no suite: no verdict changes."""
+
+        def work(job: RunningJob, emit: Emit) -> Any:
+            device = acquire(asked.device)
+            emit({"type": "device", "device": device.describe()})
+            return write_text(asked, suite, device, self._blobs, emit, job.cancel)
+
+        return self._begin(RunningJob(secrets.token_urlsafe(12), "text", ""), work)
+
+    def start_step(self, asked: StepSpecification, suite: Suite, acquire: Callable[[str], Device]) -> RunningJob:
+        """Carve a step of such a text into the suite. The job is of no suite: it is no run of its tests."""
+
+        def work(job: RunningJob, emit: Emit) -> Any:
+            return carve_step(asked, suite, acquire(asked.device), self._blobs, emit, job.cancel)
+
+        return self._begin(RunningJob(secrets.token_urlsafe(12), "step", ""), work)
+
     def start_import(
         self, capture: Capture, suite_id: str, suite: Suite, held: AbstractContextManager[object]
     ) -> RunningJob:
@@ -150,7 +190,7 @@ class Jobs:
 
         return self._begin(RunningJob(secrets.token_urlsafe(12), "import", suite_id), work)
 
-    def _keep(self, job: RunningJob, made: Repro | CompiledRun) -> None:
+    def _keep(self, job: RunningJob, made: Repro | CompiledRun | TestOutputs) -> None:
         for other in self._all():
             other.made = None
         job.made = made

@@ -65,6 +65,7 @@ class Server:
         self.state.url = f"{scheme}://{shown}:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="http server", daemon=True)
         self._thread.start()
+        self.state.watch.start()
 
     @property
     def url(self) -> str:

@@ -27,7 +27,7 @@ _PIECE_BYTES = 1 << 20
 _SHARD = re.compile(r"weights/([0-9a-f]{64})\.bin")
 _PART = re.compile(r"(?:operators/)?[^/]+\.json")
 _NO_CACHE = "no-cache"
-_IMMUTABLE = "public, max-age=31536000, immutable"
+IMMUTABLE = "public, max-age=31536000, immutable"
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -61,15 +61,15 @@ def add(routes: Blueprint, models: ModelFolder | None, pages: Folder | None) -> 
 
     @routes.get("/models/<name>")
     def single_model(name: str) -> Response:
-        return _answer(_opened(models, name, None), _BYTES, _NO_CACHE)
+        return file_answer(_opened(models, name, None), _BYTES, _NO_CACHE)
 
     @routes.get("/models/<name>/<path:file>")
     def model_file(name: str, file: str) -> Response:
         if (shard := _SHARD.fullmatch(file)) is not None:
-            return _answer(_opened(models, name, file), _BYTES, _IMMUTABLE, shard[1])
+            return file_answer(_opened(models, name, file), _BYTES, IMMUTABLE, shard[1])
         if not _PART.fullmatch(file):
             abort(404, f"a compiled model has no file {file!r}")
-        return _answer(_opened(models, name, file), "application/json", _NO_CACHE)
+        return file_answer(_opened(models, name, file), "application/json", _NO_CACHE)
 
     @routes.get("/pages/")
     @routes.get("/pages/<path:name>")
@@ -99,10 +99,10 @@ def _file(folder: Folder, name: str) -> Response:
         file = folder.open(name)
     except FileMissing:
         abort(404, f"there is no {name!r} here")
-    return _answer(file, _TYPES.get(PurePosixPath(name).suffix, _BYTES), _NO_CACHE)
+    return file_answer(file, _TYPES.get(PurePosixPath(name).suffix, _BYTES), _NO_CACHE)
 
 
-def _answer(file: BufferedReader, content_type: str, cache: str, digest: str | None = None) -> Response:
+def file_answer(file: BufferedReader, content_type: str, cache: str, digest: str | None = None) -> Response:
     """A file, or the range that is asked for; nothing but the status where the browser has it still."""
     found = os.fstat(file.fileno())
     response = Response(FileWrapper(file, _PIECE_BYTES), content_type=content_type, direct_passthrough=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from flask import Response, abort, send_file
+from flask import Response, abort, request, send_file, send_from_directory
+from werkzeug.security import safe_join
 
 from tapml.devices.blobs import Blob
 from tapml.errors import InputError
@@ -24,6 +26,19 @@ def page_file(folder: str) -> Response:
     response = send_file(path)
     response.headers["Cache-Control"] = "no-cache"
     return response
+
+
+def built_file(name: str) -> Response:
+    """A file that npm built, compressed where that lies beside it and the browser takes it."""
+    for coding, ending in (("br", ".br"), ("gzip", ".gz")):
+        packed = safe_join(str(STATIC), name + ending)
+        if packed is None or not request.accept_encodings[coding] or not Path(packed).is_file():
+            continue
+        response = send_from_directory(STATIC, name + ending, mimetype=mimetypes.guess_type(name)[0])
+        response.headers["Content-Encoding"] = coding
+        response.headers["Vary"] = "Accept-Encoding"
+        return response
+    return send_from_directory(STATIC, name)
 
 
 def blob_response(digests: str, find: Callable[[str], Blob | None]) -> Response:

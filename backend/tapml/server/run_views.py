@@ -1,9 +1,11 @@
-"""HTTP of calls of compiled models on devices of this server (docs/http-api.md)."""
+"""HTTP of what runs on devices of this server for its outputs: calls of compiled models, and single tests
+(docs/http-api.md)."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from flask import Blueprint, Response, abort, jsonify, request
@@ -12,11 +14,14 @@ from tapml.compiled.call import CompiledRun, call_of, taken
 from tapml.errors import InputError
 from tapml.folder import FileMissing
 from tapml.formats import validated
+from tapml.jobs.outputs import OutputsSpecification, TestOutputs, output_workgroups, outputs_of
 from tapml.jobs.run import RunSpecification, check_capture
 from tapml.npy import opening
+from tapml.server.bodies import json_object
 from tapml.server.state import State
 from tapml.sharing.arrays_file import arrays_file, calls_of, named_by_call, read_arrays
 from tapml.strict_json import parse_json
+from tapml.validation.context import JobContext
 
 _MOST_BYTES = 1 << 30
 _PIECE_BYTES = 1 << 20
@@ -50,21 +55,39 @@ def add(routes: Blueprint, state: State) -> None:
         check_capture(files, asked)
         return jsonify({"job": state.jobs.start_run(asked, files, calls, state.device).id})
 
+    @routes.post("/api/suites/<suite_id>/tests/<test_id>/outputs")
+    def start_outputs(suite_id: str, test_id: str) -> Response:
+        return started(suite_id, test_id, outputs_of)
+
+    @routes.post("/api/suites/<suite_id>/tests/<test_id>/workgroups")
+    def start_workgroups(suite_id: str, test_id: str) -> Response:
+        return started(suite_id, test_id, output_workgroups)
+
+    def started(suite_id: str, test_id: str, fetch: Callable[[JobContext, str], TestOutputs]) -> Response:
+        asked = validated("the request", OutputsSpecification, json_object(), _MEND)
+        suite = state.suites.require(suite_id)
+        suite.test(test_id)
+        return jsonify({"job": state.jobs.start_outputs(asked, test_id, suite, state.device, fetch).id})
+
     @routes.get("/api/jobs/<job_id>/outputs")
     def outputs(job_id: str) -> Response:
-        return _download(arrays_file("", named_by_call(_run(state, job_id).outputs)))
+        made = _made(state, job_id)
+        if isinstance(made, TestOutputs):
+            return _download(arrays_file(made.text, made.outputs))
+        return _download(arrays_file("", named_by_call(made.outputs)))
 
     @routes.get("/api/jobs/<job_id>/capture")
     def capture(job_id: str) -> Response:
-        found = _run(state, job_id).capture
+        made = _made(state, job_id)
+        found = None if isinstance(made, TestOutputs) else made.capture
         if found is None:
             abort(404, f"job {job_id} captured nothing")
         return _download([found])
 
 
-def _run(state: State, job_id: str) -> CompiledRun:
+def _made(state: State, job_id: str) -> CompiledRun | TestOutputs:
     job = state.jobs.get(job_id)
-    if job is None or not isinstance(job.made, CompiledRun):
+    if job is None or not isinstance(job.made, CompiledRun | TestOutputs):
         abort(404, f"job {job_id} has no outputs (any more): run it again")
     return job.made
 

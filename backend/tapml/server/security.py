@@ -6,12 +6,18 @@ import hmac
 import ipaddress
 import re
 import secrets
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.files import sha256
 
 TOKEN_COOKIE = "tapml-token"
+INVITATION_SECONDS = 600
+"""How long a one-time pairing link may wait for the phone that it was shown to."""
+_MOST_INVITATIONS = 20
 # A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: no user, no path, no list of several.
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?")
 # What the holder of a shared link reaches without the token; the views behind it ask for the link's own secret.
@@ -48,6 +54,9 @@ class Security:
         self.local = is_loopback(host)
         self.token = None if self.local else secrets.token_urlsafe(24)
         self._origins = {_named(origin): origin for origin in origins}
+        # Hashes of what was given out -> until when. By hashes, how long a look-up takes tells nothing of another.
+        self._invitations: dict[str, float] = {}
+        self._inviting = threading.Lock()
         if self._origins and not self.local:
             raise InputError(
                 f"pages of {next(iter(self._origins.values()))} do not have the token that a server on {host} asks for"
@@ -67,6 +76,21 @@ class Security:
         if self.token is not None and not self.shared(environ) and not self.holds_token(tokens):
             return self._sentence("token")
         return None
+
+    def invite(self) -> str:
+        """A code for a link that pairs one browser, once, within INVITATION_SECONDS; the oldest of too many is void."""
+        code, now = secrets.token_urlsafe(16), time.monotonic()
+        with self._inviting:
+            waiting = [(known, end) for known, end in self._invitations.items() if end > now]
+            self._invitations = dict(waiting[-_MOST_INVITATIONS + 1 :])
+            self._invitations[sha256(code)] = now + INVITATION_SECONDS
+        return code
+
+    def redeem(self, codes: Iterable[str]) -> bool:
+        """Is one of these a code that was given out, and not used yet? From now on it is used."""
+        with self._inviting:
+            ends = [self._invitations.pop(sha256(code), 0.0) for code in codes]
+        return any(end > time.monotonic() for end in ends)
 
     def holds_token(self, tokens: Iterable[str]) -> bool:
         """Is the server's token among these?"""

@@ -8,6 +8,7 @@ import json
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from flask import Blueprint, Response, abort, jsonify, request
@@ -32,18 +33,19 @@ _GONE = "this link is unknown, or it was revoked, or it has expired: ask whoever
 def add(routes: Blueprint, state: State) -> None:
     """All routes of this module."""
     _links(routes, state)
-    _visitors(routes, state)
+    add_visitors(routes, state.suites.paths)
     _files(routes, state)
 
 
-def _visitors(routes: Blueprint, state: State) -> None:
+def add_visitors(routes: Blueprint, folders: Callable[[], Iterable[Path]]) -> None:
+    """What whoever has a link may see. `folders`: those in whose `shares/` links are."""
     # A visitor's requests do not read one file again and again, nor two of them at once.
     reading = threading.Lock()
     read_share = functools.lru_cache(_KEPT)(links.open_share)
 
     def opened(share_id: str) -> tuple[links.Share, Repro]:
         """Whether the link still holds is looked up each time. 404 where it does not."""
-        found = links.find(state.suites.paths(), share_id)
+        found = links.find(folders(), share_id)
         if found is None:
             abort(404, _GONE)
         share, folder = found

@@ -11,11 +11,13 @@ from flask_socketio import Namespace, SocketIO
 from pydantic_core import to_json
 
 from tapml.devices import Device
+from tapml.devices.device import PAGE_CLOSED
 from tapml.protocol.base import Message
 from tapml.protocol.session import Refusal, Welcome
 from tapml.server.connections import ENVIRON_KEY, FULL
 from tapml.server.jobs import RunningJob
 from tapml.server.state import State
+from tapml.server.websocket import GOING_AWAY_KEY
 
 
 class Json:
@@ -31,7 +33,7 @@ class Json:
 
 
 def attach(socketio: SocketIO, state: State) -> None:
-    """Register both namespaces and forward jobs' events and changes of the device list."""
+    """Register both namespaces and forward jobs' events and changes of devices and kernels."""
     socketio.on_namespace(_DeviceNamespace(socketio, state))
     socketio.on_namespace(_EventNamespace("/events"))
 
@@ -39,7 +41,11 @@ def attach(socketio: SocketIO, state: State) -> None:
         message = {"job": job.id, "suite": job.suite_id, "number": number, "event": event}
         socketio.emit("job", message, namespace="/events")
 
+    def kernels_event(suite_id: str, kernels: dict[str, dict[str, Any]]) -> None:
+        socketio.emit("kernels", {"suite": suite_id, "kernels": kernels}, namespace="/events")
+
     state.jobs.listener = job_event
+    state.watch.listener = kernels_event
     state.hub.on_change = lambda: socketio.emit("devices", namespace="/events")
 
 
@@ -84,7 +90,9 @@ class _DeviceNamespace(Namespace):  # type: ignore[misc]
             device.reply(message)
 
     def on_disconnect(self, *_: Any) -> None:
-        self._state.hub.disconnected(request.sid)  # type: ignore[attr-defined]
+        # A page says so itself, too, but a browser may close it before that request is on its way.
+        why_gone = PAGE_CLOSED if request.environ.get(GOING_AWAY_KEY) else None
+        self._state.hub.disconnected(request.sid, why_gone)  # type: ignore[attr-defined]
 
     def _device(self) -> Device | None:
         return self._state.hub.of_connection(request.sid)  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from tapml.server.jobs import Jobs
 from tapml.server.models import ModelFolder
 from tapml.server.registry import SuiteRegistry
 from tapml.server.security import Security
+from tapml.server.watching import SuiteWatch
 
 _CONNECT_SECONDS = 60.0
 
@@ -43,7 +44,10 @@ class State:
         history = Recorder(self.database_url, "serve")
         self.suites = SuiteRegistry(self.blobs, history)
         self.jobs = Jobs(self.blobs, history)
+        self.watch = SuiteWatch(self.suites)
         self._starting = threading.Lock()
+        self.writing = threading.Lock()
+        """Held while a kernel's file is compared and written."""
 
     @property
     def runner_url(self) -> str:
@@ -77,7 +81,7 @@ class State:
             )
         connected = {device.id: device for device in self.hub.connected()}
         names = {device.id: device.name for device in connected.values()}
-        return connected[device_named(name, names, f"{', '.join(STARTABLE_NAMES)} or open")]
+        return connected[device_named(name, names, [*STARTABLE_NAMES, "open"])]
 
     def _running(self, name: str) -> Device | None:
         process = self.processes.get(name)
@@ -118,7 +122,8 @@ class State:
                 self._start(name, kind)
 
     def close(self) -> None:
-        """Stop jobs and close the browsers that were started."""
+        """Stop jobs and watching, and close the browsers that were started."""
+        self.watch.close()
         self.jobs.cancel_all()
         for process in self.processes.values():
             process.close()

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Blueprint, Response, abort, jsonify, request, send_from_directory
+from flask import Blueprint, Response, abort, jsonify, request
 
 from tapml.browsers import startable
 from tapml.devices import Device
-from tapml.devices.messages import digest_now
+from tapml.devices.device import PAGE_CLOSED
+from tapml.devices.messages import validations_now
 from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.history import open_history
 from tapml.jobs import JobSpecification
 from tapml.program import Graph
 from tapml.results.checks import RESULTS
-from tapml.server import capture_views, model_views, run_views, share_views
+from tapml.results.comparison import compared
+from tapml.server import capture_views, kernel_views, model_views, run_views, share_views, text_views
 from tapml.server.bodies import json_object, text_field, whole_number
-from tapml.server.pages import STATIC, blob_response, page_file
+from tapml.server.pages import blob_response, built_file, page_file
+from tapml.server.pairing import pairing
 from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
+from tapml.server.watching import state_of
 from tapml.suite import CarvedTest, Suite
 
 
@@ -31,12 +34,14 @@ def blueprint(state: State) -> Blueprint:
     _pages(routes)
     _bulk(routes, state)
     _suites(routes, state)
+    kernel_views.add(routes, state)
     _jobs(routes, state)
     _history(routes, state)
     model_views.add(routes, state.models, state.pages)
     share_views.add(routes, state)
     run_views.add(routes, state)
     capture_views.add(routes, state)
+    text_views.add(routes, state)
     return routes
 
 
@@ -52,7 +57,7 @@ def _pages(routes: Blueprint) -> None:
 
     @routes.get("/static/<path:name>")
     def static_file(name: str) -> Response:
-        return send_from_directory(STATIC, name)
+        return built_file(name)
 
 
 def _bulk(routes: Blueprint, state: State) -> None:
@@ -85,21 +90,6 @@ def _suites(routes: Blueprint, state: State) -> None:
     def suite_detail(suite_id: str) -> Response:
         return jsonify(detail(suite_id, state.suites.require(suite_id)))
 
-    @routes.get("/api/suites/<suite_id>/kernels/<kernel>")
-    def kernel_detail(suite_id: str, kernel: str) -> Response:
-        suite = state.suites.require(suite_id)
-        bundle = suite.bundle(kernel)
-        files = suite.kernel_files(kernel)
-        return jsonify(
-            {
-                "kernel": kernel,
-                "files": [{"name": f.name, "text": f.text, "edited": f.edited} for f in files],
-                "nodes": [node.id for node in suite.graph.nodes_of(kernel)],
-                "bundle": bundle,
-                "unsupported": bundle["unsupported"],
-            }
-        )
-
     @routes.get("/api/suites/<suite_id>/tests/<test_id>")
     def test_detail(suite_id: str, test_id: str) -> Response:
         suite = state.suites.require(suite_id)
@@ -119,29 +109,15 @@ def _suites(routes: Blueprint, state: State) -> None:
     def results(suite_id: str) -> Response:
         suite = state.suites.require(suite_id)
         found = {kind: suite.read_results(kind) for kind in RESULTS}
+        validations, problems = found["validation"]
+        found["validation"] = validations_now(suite, validations), problems
         return jsonify(
             {
                 **{f"{kind}s": documents for kind, (documents, _) in found.items()},
-                "outdated": _outdated(suite, found["validation"][0]),
+                "kernels": {name: state_of(suite, name) for name in suite.kernels},
                 "problems": [problem for _, problems in found.values() for problem in problems],
             }
         )
-
-
-def _outdated(suite: Suite, validations: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By device, the kernels that are others now than those that its validation ran."""
-    now: dict[str, str | None] = {}
-    found: dict[str, list[str]] = {}
-    for document in validations:
-        ran = {name: digest for name, digest in document["kernel_digests"].items() if name in suite.kernels}
-        for name in ran.keys() - now.keys():
-            try:
-                now[name] = digest_now(suite, name)
-            except InputError:  # a damaged one is another one
-                now[name] = None
-        other = [name for name, digest in ran.items() if now[name] != digest]
-        found.update({device["id"]: other for device in document["devices"] if other})
-    return found
 
 
 def _summary_or_problem(state: State, suite_id: str) -> dict[str, Any]:
@@ -167,6 +143,21 @@ def _history(routes: Blueprint, state: State) -> None:
     def suite_history(suite_id: str) -> Response:
         return jsonify(open_history(state.suites.require(suite_id), state.database_url).trends())
 
+    @routes.get("/api/suites/<suite_id>/runs")
+    def suite_runs(suite_id: str) -> Response:
+        return jsonify({"runs": open_history(state.suites.require(suite_id), state.database_url).sides()})
+
+    @routes.get("/api/suites/<suite_id>/comparison")
+    def comparison(suite_id: str) -> Response:
+        """`before`, `after`: places in the list of runs' ids and devices, as RUN/DEVICE."""
+        history = open_history(state.suites.require(suite_id), state.database_url)
+        sides = {f"{side['run']}/{side['device']}": side for side in history.sides()}
+        chosen = [request.args.get(name, "") for name in ("before", "after")]
+        if missing := [name for name in chosen if name not in sides]:
+            abort(404, f"the suite's history has no run {missing[0][:200]!r}")
+        before, after = (history.outcomes(sides[name]) for name in chosen)
+        return jsonify(compared(before, after))
+
     @routes.get("/api/suites/<suite_id>/history/<test_id>")
     def test_history(suite_id: str, test_id: str) -> Response:
         suite = state.suites.require(suite_id)
@@ -181,9 +172,14 @@ def _jobs(routes: Blueprint, state: State) -> None:
         return jsonify(
             {
                 "connected": [_device(device) for device in state.hub.connected()],
+                "gone": [{**device.describe(), "why": device.why_gone} for device in state.hub.gone()],
                 "startable": [{"name": s.name, "available": s.available, "message": s.message} for s in startable()],
             }
         )
+
+    @routes.post("/api/pairings")
+    def pair() -> Response:
+        return jsonify(pairing(state.url, state.security))
 
     @routes.post("/api/devices/<device_id>/leave")
     def leave(device_id: str) -> Response:
@@ -191,7 +187,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
         device = state.hub.get(device_id)
         session = text_field(json_object(), "session")
         if device is not None and device.proves(session):
-            state.hub.left(lambda d: d is device, "its page was closed")
+            state.hub.left(lambda d: d is device, PAGE_CLOSED)
         return jsonify({})
 
     @routes.post("/api/jobs")
@@ -200,7 +196,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
         suite_id = text_field(body, "suite")
         asked = {name: value for name, value in body.items() if name != "suite"}
         specification = validated("the job", JobSpecification, asked, ": see docs/http-api.md")
-        suite = state.suites.require(suite_id)
+        suite = specification.suite(state.suites.require(suite_id))
         specification.check(suite)
         return jsonify({"job": state.jobs.start(specification, suite_id, suite, state.device).id})
 
@@ -235,4 +231,9 @@ def _jobs(routes: Blueprint, state: State) -> None:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    return {**device.describe(), "busy": device.busy, "unavailable": device.hello.unavailable}
+    return {
+        **device.describe(),
+        "busy": device.busy,
+        "started": device.started,
+        "unavailable": device.hello.unavailable,
+    }

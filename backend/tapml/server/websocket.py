@@ -33,6 +33,9 @@ PING_SECONDS = 10
 SILENCE_SECONDS = 75.0
 """One that says nothing for so long is gone."""
 
+GOING_AWAY_KEY = "tapml.going_away"
+"""In the environment of a client that closed with 1001: its page is being closed or left (RFC 6455, section 7.4.1)."""
+
 _RECEIVE_BYTES = 1 << 16
 # What a packet of a few bytes may become when it is inflated is bounded with it.
 _INFLATE_BYTES = 1 << 12
@@ -79,6 +82,7 @@ class WebSocket:
 
     def __init__(self, environ: dict[str, Any]) -> None:
         """Raises a ProtocolError of wsproto or h11, with nothing sent, for a request that is malformed."""
+        self._environ = environ
         self._socket: socket.socket = environ["werkzeug.socket"]
         self._state, _ = environ[ENVIRON_KEY]
         self._lock = threading.Lock()
@@ -165,6 +169,8 @@ class WebSocket:
         elif isinstance(event, TextMessage):
             return self._gather(event)
         elif isinstance(event, CloseConnection | BytesMessage):
+            if isinstance(event, CloseConnection) and event.code == CloseReason.GOING_AWAY:
+                self._environ[GOING_AWAY_KEY] = True
             self._say_goodbye(CloseReason.NORMAL_CLOSURE, "")
             return False
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from tapml.errors import InputError
@@ -100,8 +101,10 @@ def load_repro(path: str | os.PathLike[str]) -> Repro:
 
     Raises InputError for anything else, and for a damaged one.
     """
-    if str(path).startswith(("http://", "https://")):
-        raise InputError(f"{path} is a link: open it in a browser and use `Save as one HTML file` there")
+    # As a Path, an address has one slash less.
+    if link := re.match(r"(https?):/+(.*)", str(path), re.DOTALL):
+        address = f"{link[1]}://{link[2]}"
+        raise InputError(f"{address} is a link: open it in a browser and use `Save as one HTML file` there")
     place = Path(path)
     if (place / "suite.json").is_file():
         raise InputError(f"{place} is a suite, not an exported test: export one with `tapml export {place} TEST_ID`")
@@ -110,7 +113,13 @@ def load_repro(path: str | os.PathLike[str]) -> Repro:
     if place.is_dir():
         return read_folder(place)
     if place.suffix == ".py":
-        place = place.with_suffix(".safetensors")
+        tensors = place.with_suffix(".safetensors")
+        if place.is_file() and not tensors.exists():
+            raise InputError(
+                f"{place} is the script of a test whose tensors, {tensors.name}, are not beside it: get both files, as "
+                "`tapml export --python` wrote them"
+            )
+        place = tensors if tensors.exists() else place
     # A FIFO would be waited for, and a device never ends.
     if place.exists() and not place.is_file():
         raise InputError(f"{place} is no file: give an .html or .safetensors file that `tapml export` wrote")

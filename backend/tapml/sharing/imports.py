@@ -230,4 +230,6 @@ def _reported(suite: Suite, name: str, reports: Sequence[tuple[Report, CarvedTes
         "kernel_digests": {name: digest_now(suite, name) for name in sorted({test["kernel"] for test in tests})},
         "tests": tests,
         "summary": {**counts(tests), "seconds": 0.0, "devices": {}},
+        "earlier": {},
+        "not_run": {},
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from tapml.expressions import evaluate
 from tapml.results.base import adapter_name, distrust
+from tapml.results.headline import of_bound
 from tapml.results.validation import Measured
 from tapml.sharing.document import Input, ReproDocument
 from tapml.text import one_line, visible
@@ -106,21 +107,21 @@ def _symptom(document: ReproDocument) -> list[str]:
 
 def _numbers(result: Measured) -> list[tuple[str, str]]:
     rows = [
+        ("Worst element", of_bound(result) or "-"),
         ("Elements outside the tolerance", f"{result['mismatched']} of {result['total']}"),
         ("NaN, infinite", f"{result['nan']}, {result['inf']}"),
         ("Largest absolute error", _short(result["max_abs_error"])),
         ("Largest relative error", _short(result["max_rel_error"])),
-        ("Largest ULP distance", "-" if result["max_ulp"] is None else f"{result['max_ulp']:.0f}"),
     ]
     if result["unbounded"]:
-        rows.insert(1, ("Elements WGSL promises nothing for", f"{result['unbounded']} of {result['total']}"))
+        rows.insert(2, ("Elements WGSL promises nothing for", f"{result['unbounded']} of {result['total']}"))
     if result["tied"]:
-        rows.insert(1, ("Other choices among equals", f"{result['tied']} of {result['total']}"))
+        rows.insert(2, ("Other choices among equals", f"{result['tied']} of {result['total']}"))
     for name, element in (("First", result["first"]), ("Worst", result["worst"])):
         if element is not None:
             text = f"output {element['output']} {element['index']}: {element['got']}, expected {element['expected']}"
             text += "" if element["bound"] is None else f", may differ by {element['bound']}"
-            rows.append((f"{name} element", text))
+            rows.append((f"{name} element's values", text))
     return rows
 
 

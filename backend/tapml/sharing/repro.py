@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapml.compare.elements import bound_of, tied
+from tapml.devices.messages import digest_now, validations_now
 from tapml.errors import InputError
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.protocol.base import TensorRef
@@ -20,6 +21,7 @@ from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import SEVERITY
 from tapml.sharing.document import FORMAT, ReproDocument, carved_ref, checked, nbytes
 from tapml.suite import CarvedTest, Suite
+from tapml.text import listed
 from tapml.validation.events import now
 
 
@@ -187,13 +189,15 @@ REPORTED = " (reported)"
 
 
 def _reports(suite: Suite, test: CarvedTest, device: str | None, left_out: Callable[[str], None]) -> dict[str, Any]:
-    """Whose result goes along, and what the other devices said."""
+    """Whose result goes along, and what the other devices said: of the WGSL that goes along, never of an older one."""
     every = []
-    kernels = {}
+    older = []
+    now_digest = digest_now(suite, test.kernel)
     documents: list[ValidationDocument]
     documents, problems = suite.read_results("validation")
     for problem in problems:
         left_out(problem)
+    documents = validations_now(suite, documents)
     names = [document["devices"][0]["name"] for document in documents]
     # A name as it stands is that device, though another one's begins with it.
     begins = "" if device is None else device.lower()
@@ -206,9 +210,17 @@ def _reports(suite: Suite, test: CarvedTest, device: str | None, left_out: Calla
                 # An imported test's report is its first owner's.
                 original = {**described, "name": described["name"].removesuffix(REPORTED)}
                 report: Any = {"created": document["created"], "device": original, "result": result}
-                kernels[id(report)] = document["kernel_digests"].get(test.kernel)
-                every.append((wanted, report))
+                # Earlier versions did not say which text a result is of.
+                if document["kernel_digests"].get(test.kernel, now_digest) == now_digest:
+                    every.append((wanted, report))
+                elif wanted:
+                    older.append(described["name"])
     found = [report for wanted, report in every if wanted]
+    if not found and device is not None and older:
+        raise InputError(
+            f"{suite.path}: what {listed(older, 4)} said of test {test.id} is of other WGSL: {test.kernel} was edited "
+            "since; run `tapml validate` again"
+        )
     if not found and device is not None:
         have = f"there are results of {', '.join(names)}" if names else "there are none yet"
         raise InputError(f"{suite.path} has no result of test {test.id} on {device}: {have}; run `tapml validate`")
@@ -216,6 +228,6 @@ def _reports(suite: Suite, test: CarvedTest, device: str | None, left_out: Calla
     others = [
         {"device": report["device"]["name"], "verdict": report["result"]["verdict"], "created": report["created"]}
         for _, report in every
-        if report is not chosen and kernels[id(report)] == kernels[id(chosen)]
+        if report is not chosen
     ]
     return {"report": chosen, "others": others}

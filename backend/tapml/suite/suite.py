@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -12,27 +11,27 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError
-from tapml.files import json_bytes, sha256, slug
-from tapml.folder import Folder
+from tapml.files import json_bytes, meant_beside, sha256, slug
+from tapml.folder import Folder, Held, Overlaid
 from tapml.formats import MOST_BYTES, REMEDY, format_version, read_json
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
-from tapml.program import Graph, Node
+from tapml.program import Graph, Node, TensorType
 from tapml.program.generation import Generation, GenerationDocument
 from tapml.program.program import SymbolicType
-from tapml.protocol.base import MAX_WGSL_BYTES
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
 from tapml.results.validation import ValidationDocument
 from tapml.suite.collecting import not_collecting
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
+from tapml.suite.kernels import KernelFile, SuiteKernel, kernel_files, kernels_id
 from tapml.suite.manifest import read_manifest
 from tapml.suite.program_document import read_main, read_program
 from tapml.suite.results import checked_result, read_results
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import check_ids, read_tests
-from tapml.text import listed
+from tapml.text import listed, meant
 
 FORMAT = "tapml.suite/3"
 WITHOUT_PARTS = "tapml.suite/2"
@@ -47,41 +46,42 @@ IMPORTED = "imported"
 # A file's name has at most 255 bytes on Linux and macOS, and a variant and an ending come behind the kernel's.
 _LONGEST_NAME = 200
 
-_MOST_KERNEL_BYTES = 8_000_000
+MOST_KERNEL_BYTES = 8_000_000
 _MOST_PROGRAM_BYTES = 8_000_000
 
 
-@dataclass(frozen=True)
-class KernelFile:
-    """One WGSL file of a kernel as it is now. `edited`: it differs from what was generated, or never was."""
-
-    name: str
-    text: str
-    edited: bool
-
-    @property
-    def digest(self) -> str:
-        return sha256(self.text)
-
-
 class Suite:
-    """A suite opened for reading. Only results are ever written into an existing suite.
+    """A suite opened for reading. Results and kernels are all that is ever written into an existing suite.
 
     `graphs` has that of each step, `model_graph` the calls of all of the model's functions beside each other, at the
     sizes of the first steps, and `graph` also those that were imported.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises InputError where `path` is no suite, is damaged or was written by a newer tapml."""
+    def __init__(self, path: Path, trial: Mapping[str, bytes] | None = None) -> None:
+        """`trial`: bytes in the place of files of these names, such as "kernels/softmax.wgsl"; nothing is written into
+        such a suite.
+
+        Raises InputError where `path` is no suite, is damaged or was written by a newer tapml."""
         self.path = path
-        self.folder = Folder(path)
+        self.on_trial = trial is not None
+        self.folder = Folder(path) if trial is None else Overlaid(path, trial)
         """Its files: whoever reads or writes one goes through this."""
         if not path.is_dir() or not self.folder.taken("suite.json"):
             if path.exists():
                 raise InputError(f"{path} is not a suite (it has no suite.json): `tapml carve` makes one of a model")
-            raise InputError(f"{path} does not exist: make it with `tapml carve MODEL -o {path}`")
+            like = meant_beside(path, ".suite") or ":"
+            raise InputError(f"{path} does not exist{like} make it with `tapml carve MODEL -o {path}`")
         with not_collecting():
             self._read()
+
+    def held(self) -> Suite:
+        """The same suite, of which each kernel stays what it is when it is first read: a job runs one text of it from
+        beginning to end, whoever edits it meanwhile."""
+        if self.on_trial:
+            return self
+        found = copy.copy(self)
+        found.folder = Held(self.folder, "kernels")
+        return found
 
     def _read(self) -> None:
         path = self.path
@@ -102,6 +102,11 @@ class Suite:
     @property
     def name(self) -> str:
         return str(self.manifest["name"])
+
+    @property
+    def folder_name(self) -> str:
+        """What its folder is called: it tells a copy from what it was copied from, which has the same name."""
+        return self.path.resolve().name.removesuffix(".suite")
 
     @property
     def synthetic(self) -> bool:
@@ -145,7 +150,8 @@ class Suite:
         for test in self.tests:
             if test.id == test_id:
                 return test
-        raise InputError(f"{self.path} has no test {test_id!r}: `tapml show {self.path}` lists them")
+        like = meant(test_id, (test.id for test in self.tests))
+        raise InputError(f"{self.path} has no test {test_id[:200]!r}{like or ':'} `tapml show {self.path}` lists them")
 
     def bundle(self, kernel: str) -> dict[str, Any]:
         """`kernels/NAME.json` as tapml.kernel/4, whatever version lies there.
@@ -154,9 +160,12 @@ class Suite:
         """
         nodes = self._nodes.get(kernel)
         if nodes is None:
-            raise InputError(f"{self.path} has no kernel {kernel[:200]!r}; it has {listed(self.kernels, 8)}")
+            like = meant(kernel, self.kernels)
+            raise InputError(
+                f"{self.path} has no kernel {kernel[:200]!r}{like or ';'} it has {listed(self.kernels, 8)}"
+            )
         name = f"kernels/{kernel}.json"
-        document = kernel_document(self.path / name, read_json(self.folder, name, most=_MOST_KERNEL_BYTES))
+        document = kernel_document(self.path / name, read_json(self.folder, name, most=MOST_KERNEL_BYTES))
         self._check_calls(self.path / name, kernel, nodes, document)
         return document
 
@@ -184,16 +193,20 @@ class Suite:
         if document["kernel"] != kernel:
             raise InputError(f"{path}: kernel: it describes {document['kernel']!r}{DOCUMENTED}")
         fixed = None if document["symbols"] else argument_types(document, {})
+        # A deep model calls one kernel a hundred times, at the same few sizes.
+        known: dict[tuple[tuple[str, int], ...], list[TensorType]] = {}
         for node in nodes:
             # Tests were held against the graphs of their steps.
             given = [([ref.type for ref in (*t.inputs, *t.outputs)], t.sizes) for t in self._tests_of.get(node.id, ())]
             if not given and fixed is not None:
                 given = [([self.graph.values[value].type for value in (*node.inputs, *node.outputs)], {})]
             for types, sizes in given:
+                at = (*sorted(sizes.items()),)
                 try:
-                    takes = argument_types(document, sizes) if fixed is None or sizes else fixed
+                    takes = known.get(at) or (argument_types(document, sizes) if fixed is None or sizes else fixed)
                 except ExpressionError as error:
                     raise InputError(f"{path}: a call of node {node.id}: {error}{DOCUMENTED}") from None
+                known[at] = takes
                 # How a kernel that there is not would take them nobody knows.
                 if takes != ([found.logical for found in types] if document["unsupported"] else types):
                     text = ", ".join(map(str, types))
@@ -201,27 +214,22 @@ class Suite:
 
     def kernel_files(self, kernel: str) -> list[KernelFile]:
         """The WGSL of all entry points of all variants, in the bundle's order, as it lies in the folder now."""
-        files = []
-        for variant in self.bundle(kernel)["variants"]:
-            for entry_point in variant["entry_points"]:
-                name = entry_point["file"]
-                try:
-                    text = self.folder.read_text(f"kernels/{name}", MAX_WGSL_BYTES)
-                except InputError as error:
-                    raise InputError(f"kernel {kernel}, variant {variant['name']}: {error}") from error
-                files.append(KernelFile(name, text, sha256(text) != entry_point["generated_sha256"]))
-        return files
+        return self.kernel(kernel).files
+
+    def kernel(self, name: str) -> SuiteKernel:
+        """Its document and its WGSL. Raises InputError as `bundle`, and for a text that is not there."""
+        bundle = self.bundle(name)
+        return SuiteKernel(bundle, kernel_files(self.folder, bundle))
 
     @property
     def edited_kernels(self) -> list[str]:
-        """Kernels of which a WGSL file differs from what was generated, or was written by hand."""
-        return [kernel for kernel in self.kernels if any(file.edited for file in self.kernel_files(kernel))]
+        """Kernels that are others than were generated: a WGSL file, or how it is launched; or were written by hand."""
+        return [name for name in self.kernels if self.kernel(name).edited]
 
     @property
     def kernels_id(self) -> str:
-        """Digest of all kernels as they lie in the folder now: another one after an edit."""
-        found = {name: [[file.name, sha256(file.text)] for file in self.kernel_files(name)] for name in self.kernels}
-        return sha256(json.dumps(found, sort_keys=True))[:16]
+        """Digest of all kernels' WGSL as it lies in the folder now: another one after an edit."""
+        return kernels_id({name: self.kernel_files(name) for name in self.kernels})
 
     def require_model(self) -> None:
         """Raises InputError for a suite that was made of exported tests."""

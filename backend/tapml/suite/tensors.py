@@ -6,6 +6,7 @@ Versions of a state share what is the same in them (parts.py).
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,13 +48,18 @@ class TensorRef:
         return TensorRef(document["digest"], document["dtype"], tuple(document["shape"]), document.get("encoding"))
 
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
 class TensorStore:
     """`tensors/<first two digits>/<digest>.bin` below a suite's folder, or the same with `.json` for a tensor in parts;
     nothing but regular files there is used."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder`: the suite's `tensors`, which must not be a link to elsewhere."""
+    def __init__(self, folder: Path, *, unseen: bool = False) -> None:
+        """`folder`: the suite's `tensors`, which must not be a link to elsewhere. `unseen`: of a suite that is being
+        written, in a temporary folder that goes with its writer: what is half written there is found by nobody."""
         self.folder = folder
+        self._unseen = unseen
         self._suite = Folder(folder.parent)
         self._verified: set[tuple[int | str, ...]] = set()
         self._in_parts: set[str] = set()
@@ -103,9 +109,27 @@ class TensorStore:
         data = _bytes(stored)
         digest = sha256(data)
         name = self._name(digest)
-        if digest not in self._in_parts and self._suite.size(name) != data.nbytes:
+        if digest in self._in_parts or (self._unseen and self._created(name, data)):
+            return digest
+        if self._suite.size(name) != data.nbytes:
             self._suite.write(name, data)
         return digest
+
+    def _created(self, name: str, data: memoryview) -> bool:
+        """Write a new file where it is to lie: locking, renaming and the way down take ten times as long, of a thousand
+        tensors as long as their bounds. False where there is one: of another thread's or process's, whole or not."""
+        path = self.folder.parent / name
+        try:
+            handle = os.open(path, _NEW, 0o666)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            self._suite.make(name.rpartition("/")[0])
+            return self._created(name, data)
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            while data:
+                data = data[file.write(data) :]
+        return True
 
     def _has(self, digest: str) -> bool:
         return any(self._suite.size(self._name(digest, ending)) is not None for ending in ("bin", "json"))

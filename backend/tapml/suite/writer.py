@@ -59,7 +59,7 @@ class SuiteWriter:
         except OSError as error:
             raise InputError(f"cannot write to {path.parent}: {why(error)} with -o") from error
         self.folder = Folder(self._folder)
-        self.tensors = TensorStore(self._folder / "tensors")
+        self.tensors = TensorStore(self._folder / "tensors", unseen=True)
 
     def __enter__(self) -> SuiteWriter:
         return self

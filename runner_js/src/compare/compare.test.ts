@@ -104,7 +104,8 @@ describe("compare float32", () => {
     const denormal = 2 ** -149;
     const result = floats([denormal, -denormal, 3 * denormal], [0, denormal, denormal]);
     expect(result).toMatchObject({ mismatched: 3, max_ulp: 2 });
-    expect(result.ulp_histogram.slice(0, 3)).toEqual([0, 1, 2]);
+    // From 0 itself there is none.
+    expect(result.ulp_histogram.slice(0, 3)).toEqual([0, 0, 2]);
     expect(result.max_abs_error).toBe(2 * denormal);
   });
 
@@ -123,18 +124,24 @@ describe("compare float32", () => {
     const strange = [0, -0, 1, -1, inf, -inf, Number.NaN, 2 ** -149, -(2 ** -149), 3.4028234663852886e38];
     const got = strange.flatMap((g) => strange.map(() => g));
     const expected = strange.flatMap(() => strange);
-    const result = floats(got, expected, { absolute: 1e39, relative: 1e3 });
-    expect(sum(result.ulp_histogram)).toBe(100);
+    const result = floats(got, expected, EXACT);
+    // But those that differ from a 0 by a number: 0 and -0 against five each.
+    expect(sum(result.ulp_histogram)).toBe(100 - 10);
     // What must not pass: a NaN on one side (18), Inf against anything else but itself (2 * 2 * 7 + 2).
-    expect(result.mismatched).toBe(18 + 30);
+    expect(floats(got, expected, { absolute: 1e39, relative: 1e3 }).mismatched).toBe(18 + 30);
     expect(result.max_ulp).toBe(0x7f7fffff + 0x3f800000);
     expect(JSON.parse(JSON.stringify(result))).toEqual(result);
   });
 
-  it("gives a relative error where the expected value is not 0", () => {
-    const result = floats([2, 1, 5], [1, 0, 4], { absolute: 10, relative: 0 });
-    expect(result.max_rel_error).toBe(1);
+  it("gives no relative error and no ULP where the expected value may be 0", () => {
+    const result = floats([1e-7, 1, 5, 4], [-1e-7, 0.25, 4, 4], { absolute: 0.5, relative: 0 });
+    expect(result.max_rel_error).toBe(0.25);
     expect(result.max_abs_error).toBe(1);
+    // From 4 to 5: a quarter of the values between powers of two.
+    expect(result.max_ulp).toBe(2 ** 21);
+    expect(sum(result.ulp_histogram)).toBe(2);
+    const own = floats([1e-7, 5], [-1e-7, 4], { ...EXACT, bound: Float32Array.of(1e-6, 1e-6) });
+    expect(own).toMatchObject({ mismatched: 1, max_rel_error: 0.25, max_ulp: 2 ** 21 });
   });
 
   it("names the first and the worst mismatch by index", () => {

@@ -75,24 +75,26 @@ export class Tally {
       const g = got[i] as number;
       const e = expected[i] as number;
       let difference = Math.abs(g - e);
-      let bound = 0;
+      let bound = bounds ? (bounds[base + i] as number) : 0;
       // g - e is finite exactly when both are: these are float32 values in double arithmetic.
       if (difference < Number.POSITIVE_INFINITY) {
-        const a = gotPattern < 0 ? lowest - gotPattern : gotPattern;
-        const b = expectedPattern < 0 ? lowest - expectedPattern : expectedPattern;
-        const ulp = Math.abs(a - b);
-        const bucket = ulp === 0 ? 0 : 33 - Math.clz32(ulp - 1);
-        histogram[bucket] = (histogram[bucket] as number) + 1;
-        if (ulp > maxUlp) maxUlp = ulp;
         if (difference > maxAbs) maxAbs = difference;
         const magnitude = Math.abs(e);
-        if (difference > maxRel * magnitude && magnitude > 0) maxRel = difference / magnitude;
-        bound = absolute + relative * magnitude;
+        if (!bounds) bound = absolute + relative * magnitude;
+        // What may be 0 has no error that is relative to it, and is any number of representable values away.
+        if (magnitude > bound) {
+          const a = gotPattern < 0 ? lowest - gotPattern : gotPattern;
+          const b = expectedPattern < 0 ? lowest - expectedPattern : expectedPattern;
+          const ulp = Math.abs(a - b);
+          const bucket = ulp === 0 ? 0 : 33 - Math.clz32(ulp - 1);
+          histogram[bucket] = (histogram[bucket] as number) + 1;
+          if (ulp > maxUlp) maxUlp = ulp;
+          if (difference > maxRel * magnitude) maxRel = difference / magnitude;
+        } else if (difference === 0) equal++;
       } else {
         if (!this.nonFinite(g, e, gotPattern, expectedPattern, lowest)) continue;
         difference = Number.POSITIVE_INFINITY;
       }
-      if (bounds) bound = bounds[base + i] as number;
       // Nothing is said of an unbounded one.
       if (bound === Number.POSITIVE_INFINITY) continue;
       // Written so that a bound that is no number lets nothing pass.
@@ -123,8 +125,8 @@ export class Tally {
       if (difference === 0) continue;
       if (difference > this.maxAbs) this.maxAbs = difference;
       const magnitude = Math.abs(e);
-      if (magnitude > 0 && difference > this.maxRel * magnitude) this.maxRel = difference / magnitude;
       const bound = bounds ? (bounds[base + i] as number) : absolute + relative * magnitude;
+      if (magnitude > bound && difference > this.maxRel * magnitude) this.maxRel = difference / magnitude;
       if (bound === Number.POSITIVE_INFINITY) continue;
       if (!(difference <= bound)) this.mismatch(base + i, difference, bound);
       const excess = bounds ? difference / (bound > 0 ? bound : LEAST) : difference - bound;

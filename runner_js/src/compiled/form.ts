@@ -250,11 +250,13 @@ const grown: Check = (value, where) => (typeof value === "string" ? name : exten
 
 const token = integer(0, 2 ** 31 - 1);
 const some = integer(1, 2 ** 31 - 1);
+const blocks = fields({ input: name, size: some, count: some });
 const generation = fields({
   prefill: name,
   decode: name,
   "verify?": orNull(name),
   "next?": orNull(name),
+  "draw?": orNull(name),
   "given?": list(name, 10_000),
   chunk: some,
   capacity: some,
@@ -262,6 +264,7 @@ const generation = fields({
   end: list(token, 1000),
   begin: orNull(token),
   bytes_per_token: count,
+  "blocks?": orNull(blocks),
   "places?": orNull(name),
 });
 

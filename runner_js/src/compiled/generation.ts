@@ -9,12 +9,14 @@ export function checkGeneration(found: Generation, { functions }: CompiledModel)
     decode,
     verify = null,
     next = null,
+    draw = null,
     given = [],
     chunk,
     capacity,
     vocabulary,
     end,
     begin,
+    blocks = null,
   } = found;
   for (const [role, name] of Object.entries({ prefill, decode, verify })) {
     if (name === null) continue;
@@ -24,6 +26,16 @@ export function checkGeneration(found: Generation, { functions }: CompiledModel)
     for (const input of ["input_ids", "positions", "last"])
       if (!is(port(of.inputs, input, of), "int32"))
         throw new ExpressionError(`${where}${name} has no input ${input} of int32`);
+    const table = blocks && port(of.inputs, blocks.input, of);
+    const wide = blocks && Math.floor(capacity / blocks.size);
+    const rows = port(of.inputs, "positions", of)?.shape ?? [];
+    if (
+      blocks &&
+      (!is(table ?? undefined, "int32") || JSON.stringify(table?.shape) !== JSON.stringify([...rows, wide]))
+    )
+      throw new ExpressionError(
+        `${where}${name} has no input ${blocks.input} of int32 with a row for each token and ${wide} blocks`,
+      );
     for (const input of given)
       if (!port(of.inputs, input, of)) throw new ExpressionError(`${where}${name} has no input ${input}`);
     const entries = port(of.inputs, "last", of)?.shape ?? [];
@@ -46,11 +58,41 @@ export function checkGeneration(found: Generation, { functions }: CompiledModel)
         `${where}${name} has no output ${next} int32[${entries.map((extent) => printed(extent)).join(", ")}]`,
       );
   }
+  if (draw !== null) checkDraw(draw, vocabulary, functions);
+  if (blocks && (capacity % blocks.size || blocks.size * blocks.count < capacity))
+    throw new ExpressionError(
+      `generation: blocks: ${blocks.count} of ${blocks.size} places do not make room for a text of ${capacity} tokens`,
+    );
   if (chunk > capacity)
     throw new ExpressionError(`generation: ${chunk} tokens of a call are more than the ${capacity} that fit`);
   for (const token of begin === null ? end : [...end, begin])
     if (token >= vocabulary)
       throw new ExpressionError(`generation: token ${token} is none of the ${vocabulary} of the vocabulary`);
+}
+
+function checkDraw(name: string, vocabulary: number, functions: CompiledModel["functions"]): void {
+  if (!Object.hasOwn(functions, name))
+    throw new ExpressionError(`generation: draw: there is no function ${name}`);
+  const of = functions[name] as CompiledFunction;
+  const text = [Math.ceil(vocabulary / 32)];
+  const check = (what: "input" | "output", wanted: string, dtype: string, shape: readonly number[]) => {
+    const found = port(what === "input" ? of.inputs : of.outputs, wanted, of);
+    if (!is(found, dtype) || `${found?.shape}` !== `${shape}`)
+      throw new ExpressionError(
+        `generation: draw: ${name} has no ${what} ${wanted} ${dtype}[${shape.join(", ")}]`,
+      );
+  };
+  check("input", "logits", "float32", [1, vocabulary]);
+  check("input", "seen", "int32", text);
+  check("input", "asked", "int32", [9]);
+  check("output", "next", "int32", [1, 1]);
+  check("output", "drawn", "int32", [1]);
+  check("output", "seen", "int32", text);
+}
+
+/** That the states have. */
+export function allPlaces({ capacity, blocks = null }: Generation): number {
+  return blocks ? blocks.size * blocks.count : capacity;
 }
 
 function port(

@@ -9,7 +9,7 @@ import { bound, checkStored, storedBytes } from "./bytes";
 import { formed, ModelError } from "./form";
 import { proveFunction } from "./functions";
 import type { CompiledModel, CompiledState, Weights } from "./generated/model";
-import { checkGeneration } from "./generation";
+import { allPlaces, checkGeneration } from "./generation";
 import { KernelProof, once, within } from "./kernels";
 
 export { ModelError } from "./form";
@@ -63,10 +63,11 @@ function checkPlaces({ generation, symbols, functions }: CompiledModel): void {
   if (!generation || !places) return;
   const symbol = symbols.find(({ name }) => name === places);
   if (!symbol) throw new ExpressionError(`generation: places: there is no symbol ${places}`);
-  if (symbol.minimum < 1 || symbol.maximum !== generation.capacity)
+  const most = allPlaces(generation);
+  if (symbol.minimum < 1 || symbol.maximum !== most)
     throw new ExpressionError(
       `generation: places: ${places} is from ${symbol.minimum} to ${symbol.maximum}, and must be from 1 or more to ` +
-        `the ${generation.capacity} that fit`,
+        `the ${most} that fit`,
     );
   for (const [name, { inputs, outputs, tensors }] of Object.entries(functions))
     for (const [kind, ports] of Object.entries({ input: inputs, output: outputs }))

@@ -36,6 +36,8 @@ export class Engine {
   readonly tensors: Tensors;
   /** Kernels by name, by the name of their library. */
   readonly libraries = new Map<string, Map<string, LoadedKernel>>();
+  /** Models that calls left for those behind them, by the digests of their documents. */
+  readonly kept = new Map<string, { dispose(): void }>();
   /** Settles when what was told last is on its way, in case that this thread does nothing else for long. */
   told: () => Promise<void> = () => Promise.resolve();
   /** Is shown each output of a test that is wrong, while its bytes are here, the expected ones and what it may differ by. */
@@ -77,6 +79,8 @@ export class Engine {
 
   /** Of a server that knows nothing of them. */
   freeAll(): void {
+    for (const model of this.kept.values()) model.dispose();
+    this.kept.clear();
     this.tensors.freePrefix("");
     this.libraries.clear();
   }

@@ -70,17 +70,24 @@ export class Kernels {
     private readonly begin: (hangSeconds: number, progress: KernelProgress) => void,
   ) {}
 
-  /** Several at a time. Rejects only with the call; a compilation that takes longer than `hangSeconds` loses the device. */
-  load(kernels: readonly Kernel[], call: LoadingCall): Promise<Map<string, KernelState>> {
+  /**
+   * Several at a time. Rejects only with the call; a compilation that takes longer than `hangSeconds` loses the device.
+   * `counted`: how many of the call's kernels were loaded before, of how many.
+   */
+  load(
+    kernels: readonly Kernel[],
+    call: LoadingCall,
+    counted = { before: 0, total: kernels.length },
+  ): Promise<Map<string, KernelState>> {
     const { hangSeconds, progress, signal } = call;
-    let done = 0;
+    let done = counted.before;
     this.begin(hangSeconds, progress);
     const loading = Promise.all(
       kernels.map(async (kernel) => {
         const state = await this.one(kernel, signal);
         done++;
         const { seconds } = state;
-        progress({ kind: "compile", kernel: kernel.kernel, done, total: kernels.length, seconds });
+        progress({ kind: "compile", kernel: kernel.kernel, done, total: counted.total, seconds });
         return state;
       }),
     );

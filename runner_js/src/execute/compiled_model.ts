@@ -26,32 +26,51 @@ export async function withModel<T>(
   running: string,
   use: (model: Model, guarded: Guarded) => Promise<T>,
 ): Promise<T> {
-  const { engine, hangSeconds, signal } = call;
-  // What runs is many kernels, and nothing tells how far they are.
-  const whole = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit: () => ({ kernel: running }) };
-  const guarded: Guarded = (work) => engine.gpu.guard(work, signal, whole);
-  try {
-    const fetch = fetchBlobs(engine.blobs, served, signal);
-    const options = { device: engine.gpu, fetch, cache: false, unvalidated: "ignore", signal } as const;
-    const model = await guarded(load(ADDRESS, options));
+  return reporting(async () => {
+    const { model, guarded } = await opened(() => call, served, running);
     try {
       return await use(model, guarded);
     } finally {
       model.dispose();
     }
+  });
+}
+
+/** A model for calls that follow one another: `call` is the one that is under way. */
+export async function opened(
+  call: () => CallContext,
+  served: Served,
+  running: string,
+): Promise<{ model: Model; guarded: Guarded }> {
+  const guarded: Guarded = (work) => {
+    const { engine, hangSeconds, signal } = call();
+    // What runs is many kernels, and nothing tells how far they are.
+    const whole = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit: () => ({ kernel: running }) };
+    return engine.gpu.guard(work, signal, whole);
+  };
+  const { engine } = call();
+  const fetch = fetchBlobs(engine.blobs, served, () => call().signal);
+  const options = { device: engine.gpu, fetch, cache: false, unvalidated: "ignore" } as const;
+  return { model: await guarded(load(ADDRESS, { ...options, signal: call().signal })), guarded };
+}
+
+/** What work gives, with errors of the runtime as those that a call may have. */
+export async function reporting<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
   } catch (cause) {
     throw reported(cause);
   }
 }
 
 /** A page's fetch, of a model whose parts are known by their digests. */
-function fetchBlobs(blobs: Blobs, { document, operators }: Served, signal: AbortSignal) {
+function fetchBlobs(blobs: Blobs, { document, operators }: Served, signal: () => AbortSignal) {
   return (url: string, init?: RequestInit): Promise<Response> => {
     const name = url.slice(ADDRESS.length);
     const operator = OPERATOR.exec(name)?.[1] ?? "";
     const digest = name === "model.json" ? document : (SHARD.exec(name)?.[1] ?? operators[operator]);
     if (!url.startsWith(ADDRESS) || !digest) return Promise.resolve(new Response(null, { status: 404 }));
-    return blobs.request(`/blobs/${digest}`, { ...init, signal: init?.signal ?? signal });
+    return blobs.request(`/blobs/${digest}`, { ...init, signal: init?.signal ?? signal() });
   };
 }
 

@@ -3,7 +3,7 @@ import type { CallContext, Engine } from "../engine/engine";
 import { DeviceFailure } from "../hal/errors";
 import { arrayOf, bytesOf, decoded } from "../program/dtypes";
 import type { CaptureParams, RunCompiledParams, RunCompiledResult, TensorRef } from "../protocol/messages";
-import type { Model, RunResult } from "../runtime";
+import type { Model, ModelFunction, RunResult } from "../runtime";
 import { secondsSince, withModel } from "./compiled_model";
 
 /** Runs a compiled model as a page does: with the runtime, on the device that all calls share. */
@@ -12,9 +12,11 @@ export async function runCompiled(call: CallContext, params: RunCompiledParams):
   const start = performance.now();
   const served = { document: params.model, operators: params.capture?.operators ?? {} };
   return withModel(call, served, params.function, async (model, guarded) => {
-    const called = model.functions[params.function];
-    if (!called)
-      throw new DeviceFailure({ kind: "protocol", message: `there is no function ${params.function}` });
+    const called = functionOf(model, params.function);
+    for (const { function: name, inputs } of params.before ?? []) {
+      const former = functionOf(model, name);
+      await guarded(former.run(await inputsOf(engine, inputs, signal), { signal }));
+    }
     const seconds = { load: secondsSince(start), calls: [] as number[] };
     const downloads: Uint8Array<ArrayBuffer>[] = [];
     let file: Promise<Blob> | null = null;
@@ -40,6 +42,12 @@ export async function runCompiled(call: CallContext, params: RunCompiledParams):
       seconds,
     };
   });
+}
+
+function functionOf(model: Model, name: string): ModelFunction {
+  const found = model.functions[name];
+  if (!found) throw new DeviceFailure({ kind: "protocol", message: `there is no function ${name}` });
+  return found;
 }
 
 /** The file of what is captured of the function's next call. */

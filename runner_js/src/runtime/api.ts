@@ -155,6 +155,8 @@ export interface Generation {
   readonly verify?: string | null;
   /** Their output int32 that has the most likely token, so that nobody reads logits back; null where none has. */
   readonly next?: string | null;
+  /** The function that draws a token of the logits that one of them left on the GPU; null where there is none. */
+  readonly draw?: string | null;
   /** Inputs that they take besides: outputs of the same names of an encoder, the same at every call of a text. */
   readonly given?: readonly string[];
   readonly chunk: number;
@@ -166,6 +168,11 @@ export interface Generation {
    * out. Null where there is room for all from the beginning.
    */
   readonly places?: string | null;
+  /**
+   * The input of each that says in which blocks of the states the texts of its tokens lie, the places of a block, and how many
+   * blocks there are at most: calls may have tokens of several texts. Null where they are of one.
+   */
+  readonly blocks?: { readonly input: string; readonly size: number; readonly count: number } | null;
   /** Tokens there are, from 0 on; those that end a text; the one that begins it. */
   readonly vocabulary: number;
   readonly end: readonly number[];

@@ -1,4 +1,5 @@
 import type { CompiledKernel, CompiledModel } from "../compiled/generated/model";
+import { allPlaces } from "../compiled/generation";
 import type { Capabilities } from "../hal/gpu";
 import type { Sizes } from "../program/expressions";
 import type { TensorType } from "../protocol/messages";
@@ -119,7 +120,7 @@ function ofSuite({ generation }: CompiledModel, kernel: CompiledKernel): Compile
     symbols: kernel.symbols.filter(({ name }) => name !== places),
     arguments: kernel.arguments.map((argument) => ({
       ...argument,
-      shape: argument.shape.map((extent) => (extent === places ? generation.capacity : extent)),
+      shape: argument.shape.map((extent) => (extent === places ? allPlaces(generation) : extent)),
     })),
   };
 }

@@ -17,12 +17,14 @@ import type {
 } from "./api";
 import { runCall } from "./call";
 import { OperatorCapture } from "./capture";
+import { Captures } from "./captures";
 import { type Place, placeOf } from "./device";
 import { TapmlError } from "./error";
 import { DEVICE_LOST_FIX, toTapmlError } from "./errors";
 import { Allocations, type Resident } from "./memory";
 import { checkOptions } from "./options";
 import { chooseVariants, compileKernels, type ReadyKernel } from "./pipelines";
+import { teller } from "./progress";
 import { checkBuffers } from "./requirements";
 import { sizesWith, tokensOf } from "./room";
 import { LoadedSequence, type SequenceHost } from "./sequence";
@@ -42,8 +44,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   private kernels: ReadyKernel[] = [];
   private tail: Promise<unknown> = Promise.resolve();
   private disposed = false;
-  /** By function, what captures its next call. */
-  private readonly captures = new Map<string, OperatorCapture>();
+  private readonly captures: Captures;
 
   constructor(
     readonly document: CompiledModel,
@@ -53,6 +54,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     const sum = (bytes: readonly number[]) => bytes.reduce((total, one) => total + one, 0);
     this.paged = sum(document.weights.buffers) + sum(arenasOf(document));
     this.own = new LoadedSequence(this, true);
+    this.captures = new Captures(document);
   }
 
   get functions(): Readonly<Record<string, ModelFunction>> {
@@ -109,26 +111,10 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     checkOptions("capture", options);
     const { function: name = this.meant, inputs, sizes, signal = never() } = options;
     signal.throwIfAborted();
+    if (!inputs) return this.told(this.captures.next(name, options, signal));
     const capture = new OperatorCapture(this.document, name, options);
-    if (inputs) {
-      await this.call(this.own, name, inputs, { sizes, signal }, false, capture);
-      return this.told(capture.result);
-    }
-    if (this.captures.has(name)) {
-      const fix = "wait for it, or end it by its signal";
-      throw new TapmlError("input", `the next call of ${name} is captured already`, fix);
-    }
-    this.captures.set(name, capture);
-    const abort = () => {
-      if (this.captures.get(name) === capture) this.captures.delete(name);
-      capture.abandon(signal.reason);
-    };
-    signal.addEventListener("abort", abort);
-    try {
-      return await this.told(capture.result);
-    } finally {
-      signal.removeEventListener("abort", abort);
-    }
+    await this.call(this.own, name, inputs, { sizes, signal }, false, capture);
+    return this.told(capture.result);
   }
 
   reset(): Promise<void> {
@@ -156,8 +142,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     if (this.disposed) return;
     this.disposed = true;
     // Each is told that it is disposed of.
-    for (const capture of this.captures.values()) capture.abandon(null);
-    this.captures.clear();
+    this.captures.abandon();
     this.release();
   }
 
@@ -188,7 +173,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
       const session = new Session(gpu, allocations, this.document, modules);
       this.session = session;
       await this.own.allocate(session);
-      const told = this.teller(options);
+      const told = teller(this.document, options.onProgress);
       await together(signal, (all) => [
         this.fill(session, all, told.bytes),
         compileKernels(this.document, variants, gpu, told.kernel, all).then((kernels) => {
@@ -255,7 +240,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
         signal,
         begun,
         profiled,
-        capture: () => capture ?? (profiled ? null : this.nextCapture(name)),
+        capture: () => capture ?? (profiled ? null : this.captures.take(name)),
         program: (kernel: string) => this.attachment(`operators/${kernel}.json`, signal).catch(() => null),
         withWeights: <T>(read: (session: Session) => Promise<T>) => this.withSession([], signal, read),
       };
@@ -325,12 +310,6 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     });
   }
 
-  private nextCapture(name: string): OperatorCapture | null {
-    const capture = this.captures.get(name) ?? null;
-    this.captures.delete(name);
-    return capture;
-  }
-
   /** The text of a file beside the model; null where it has none of that name. */
   private async attachment(name: string | undefined, signal: AbortSignal): Promise<string | null> {
     const found = this.document.attachments.find((one) => one.name === name);
@@ -397,23 +376,6 @@ export class LoadedModel implements Model, Resident, SequenceHost {
       this.throwIfDisposed();
       throw toTapmlError(cause);
     }
-  }
-
-  private teller({ onProgress = () => {} }: PrepareOptions) {
-    const totalBytes = this.document.weights.shards.reduce((sum, { bytes }) => sum + bytes, 0);
-    const progress = { bytes: 0, totalBytes, kernels: 0, totalKernels: this.document.kernels.length };
-    const tell = () => onProgress({ ...progress });
-    tell();
-    return {
-      bytes: (more: number) => {
-        progress.bytes += more;
-        tell();
-      },
-      kernel: () => {
-        progress.kernels++;
-        tell();
-      },
-    };
   }
 
   private release(): void {

@@ -5,8 +5,9 @@ import type { HostModules } from "./api";
 import type { Region } from "./flat";
 import type { Allocations } from "./memory";
 
-/** Buffers to map that wait to be used again. */
-const IDLE_STAGINGS = 2;
+/** Buffers to map that wait to be used again: of few bytes, as a token has, there are many under way at a time. */
+const IDLE_STAGINGS = { few: 16, many: 2 };
+const FEW_BYTES = 4096;
 
 const STORAGE = 0x80; // GPUBufferUsage.STORAGE
 const COPY_SRC = 0x4;
@@ -80,8 +81,12 @@ export class Session {
     // One that waits to be mapped is of use again as soon as it need not be.
     buffer.unmap();
     this.stagings.push(buffer);
-    if (this.stagings.length <= IDLE_STAGINGS && this.present) return;
-    this.allocations.destroy(this.stagings.shift() as GPUBuffer);
+    const few = buffer.size <= FEW_BYTES;
+    const alike = this.stagings.filter(({ size }) => size <= FEW_BYTES === few);
+    if (this.present && alike.length <= (few ? IDLE_STAGINGS.few : IDLE_STAGINGS.many)) return;
+    const [oldest] = alike as [GPUBuffer];
+    this.stagings.splice(this.stagings.indexOf(oldest), 1);
+    this.allocations.destroy(oldest);
   }
 }
 

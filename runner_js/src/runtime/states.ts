@@ -1,4 +1,5 @@
 import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
+import { allPlaces } from "../compiled/generation";
 import { paddedBytes } from "../hal/sizes";
 import { bytesOf, describeType, elementsOf } from "../program/dtypes";
 import type { Sizes } from "../program/expressions";
@@ -247,7 +248,7 @@ export function statesOf(model: CompiledModel, places = mostPlaces(model)): numb
 
 /** Tokens that states which grow have room for at most; 0 where none do. */
 export function mostPlaces({ generation }: CompiledModel): number {
-  return generation?.places ? generation.capacity : 0;
+  return generation?.places ? allPlaces(generation) : 0;
 }
 
 /** Room for at least so many tokens: as many as there are from the beginning, twice that, and so on. */

@@ -29,11 +29,17 @@ export class BatchPlanner<T extends Item> {
   /** Inputs stay on the device; each is new once. */
   private readonly uploaded = new Set<string>();
 
-  constructor(
-    private readonly items: readonly T[],
-    private readonly limits = BATCH_LIMITS,
-  ) {
+  private readonly items: T[] = [];
+
+  constructor(private readonly limits = BATCH_LIMITS) {
     this.tests = limits.first;
+  }
+
+  /** More, behind those that are left. */
+  add(items: readonly T[]): void {
+    this.items.splice(0, this.from);
+    this.from = 0;
+    this.items.push(...items);
   }
 
   /** Null when none are left. */

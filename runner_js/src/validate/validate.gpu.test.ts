@@ -256,6 +256,22 @@ describe("validate on Dawn", () => {
     });
   });
 
+  it("tells verdicts before the last kernel is compiled, and counts kernels over all of the call", async () => {
+    const names = ["a", "b", "c", "d", "e"];
+    const said: string[] = [];
+    const { signal } = new AbortController();
+    const progress: CallContext["progress"] = (message) => {
+      if (message.kind === "verdict") said.push(`${message.id} ${message.verdict}`);
+      else if (message.kind === "compile") said.push(`${message.done} of ${message.total}`);
+    };
+    const kernels = names.map((name) => kernelOf({ ...addText(COUNT), name }, put));
+    const tests = [...names, ...names].map((kernel, i) => addTest(`${kernel}${i}`, { kernel }));
+    await validate({ engine: device.engine, id: "", hangSeconds: 60, progress, signal }, { kernels, tests });
+    expect(said.slice(0, 6)).toEqual(["1 of 5", "2 of 5", "a0 pass", "b1 pass", "a5 pass", "b6 pass"]);
+    expect(said.slice(6, 9)).toEqual(["3 of 5", "4 of 5", "5 of 5"]);
+    expect(said.slice(9).sort()).toEqual(["c2", "c7", "d3", "d8", "e4", "e9"].map((id) => `${id} pass`));
+  });
+
   it("says that a kernel is not for this device", async () => {
     const text = { ...addText(COUNT), requires: { features: ["nothing-has-this"] } };
     const { verdicts } = await run([kernelOf(text, put)], [addTest("t")]);

@@ -106,13 +106,14 @@ function showGpu({ adapter, features, limits }: Snapshot): void {
 
 function log({ level, text }: LogLine): void {
   const list = part("log");
-  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 20;
+  const region = part("log-region");
+  const atEnd = region.scrollHeight - region.scrollTop - region.clientHeight < 20;
   const line = element("li", ` ${text}`);
   line.className = level;
   line.prepend(element("time", new Date().toLocaleTimeString()));
   list.append(line);
   while (list.childElementCount > LOG_LINES) list.firstElementChild?.remove();
-  if (atEnd) list.scrollTop = list.scrollHeight;
+  if (atEnd) region.scrollTop = region.scrollHeight;
 }
 
 const start = startOf(new URL(location.href));
@@ -121,8 +122,9 @@ withoutToken();
 /** The cookie carries the token from here on: neither address bar nor history need to show it. */
 function withoutToken(): void {
   const address = new URL(location.href);
-  if (!address.searchParams.has("token")) return;
+  if (!address.searchParams.has("token") && !address.searchParams.has("pair")) return;
   address.searchParams.delete("token");
+  address.searchParams.delete("pair");
   history.replaceState(null, "", address);
 }
 
