@@ -6,6 +6,7 @@ A worker that dies or hangs is an outcome as well: the next case goes to a fresh
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import sys
@@ -35,6 +36,10 @@ class Benchmark:
     """For the terminal."""
     table: Callable[[Sequence[Record]], str]
     """In Markdown."""
+    devices: str = "node-dawn"
+    processes: int = 2
+    current: Callable[[Record], bool] = lambda record: True
+    """Whether a record of before is of the code that runs now: others are made again."""
 
     def main(self) -> int:
         """Exit code 1 where a case shows a fault of tapml's."""
@@ -44,11 +49,14 @@ class Benchmark:
             raise SystemExit(f"no case has a name like {options.only!r}")
         devices = [name for name in options.devices.split(",") if name]
         options.records.parent.mkdir(parents=True, exist_ok=True)
-        found = _records(options.records, names) if options.resume else {}
+        kept = _records(options.records, names) if options.resume else {}
+        found = {name: record for name, record in kept.items() if self.current(record)}
+        if others := [name for name in kept if name not in found]:
+            print(f"made again, for their records are of other code: {', '.join(others)}", file=sys.stderr)
         waiting = [name for name in names if name not in found]
         pool = Pool(waiting, devices, options.processes, options.seconds, self.worker, self.facts)
-        with options.records.open("a" if options.resume else "w") as file:
-            for record in pool.run():
+        with options.records.open("a" if options.resume else "w") as file, contextlib.closing(pool.run()) as ran:
+            for record in ran:
                 found[record["name"]] = record
                 file.write(json.dumps(record) + "\n")
                 file.flush()
@@ -71,8 +79,8 @@ class Benchmark:
         )
         add = parser.add_argument
         add("--only", default="", metavar="REGEX", help="cases whose name it is found in")
-        add("--devices", default="node-dawn", help="comma-separated; empty for none (default node-dawn)")
-        add("--processes", type=int, default=2)
+        add("--devices", default=self.devices, help=f"comma-separated; empty for none (default {self.devices})")
+        add("--processes", type=int, default=self.processes)
         add("--seconds", type=float, default=self.seconds, help=f"what takes longer hangs (default {self.seconds:g})")
         add("--records", type=Path, default=Path("build") / f"{self.name}.jsonl")
         add("--resume", action="store_true", help="keep the records of a run that was interrupted, and do the rest")

@@ -6,6 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from tapml.results.base import DeviceFacts, adapter_name
+
 
 def between(path: Path, name: str, text: str) -> None:
     """Put a text between the marks of this name in a Markdown file. Raises ValueError where there are none, and OSError
@@ -16,6 +18,11 @@ def between(path: Path, name: str, text: str) -> None:
         raise ValueError(f"{path} has no marks {begin} and {end}: write them where the table is to stand")
     head, tail = found.split(begin)[0], found.split(end)[1]
     path.write_text(f"{head}{begin}\n\n{text.strip()}\n\n{end}{tail}")
+
+
+def device_words(device: DeviceFacts) -> str:
+    """With its version and what its GPU is called: "Chromium 156 on google swiftshader"."""
+    return " on ".join(filter(None, (device["name"], adapter_name(device["adapter"]))))
 
 
 def check_docs(parser: argparse.ArgumentParser, path: Path | None, name: str) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,19 +41,26 @@ class Pool:
         self._records: list[dict[str, Any]] = []
         self._driving = processes
 
-    def run(self) -> Iterator[dict[str, Any]]:
-        """The records, as they come."""
+    def run(self) -> Generator[dict[str, Any]]:
+        """The records, as they come. Closed before its end it gives no more cases to workers."""
         with ThreadPoolExecutor(self._processes) as threads:
             driven = [threads.submit(self._drive) for _ in range(self._processes)]
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._records or not self._driving)
-                    records, self._records = self._records, []
-                if not records:
-                    break
-                yield from records
+            try:
+                while records := self._take():
+                    yield from records
+            finally:
+                # Interrupted: what is under way ends, and nothing is begun.
+                with self._lock:
+                    self._waiting.clear()
             for ended in driven:
                 ended.result()
+
+    def _take(self) -> list[dict[str, Any]]:
+        """What came since the last time, once something has; nothing at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._records or not self._driving)
+            records, self._records = self._records, []
+        return records
 
     def _drive(self) -> None:
         worker = None
@@ -86,7 +93,7 @@ class Pool:
 
     def _put(self, record: dict[str, Any]) -> None:
         with self._changed:
-            self._records.append({**record, **self._facts(record["name"])})
+            self._records.append({**self._facts(record["name"]), **record})
             self._changed.notify()
 
     def _start(self) -> subprocess.Popen[str]:
@@ -97,11 +104,17 @@ class Pool:
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=CHECKOUT,
-            env={**os.environ, "PYTHONPATH": f"{CHECKOUT}/backend:{CHECKOUT}"},
+            env=environment(),
         )
         if read_line(worker, START_SECONDS) != "ready\n":
             raise SystemExit(f"a worker did not start: try {' '.join(map(str, worker.args))}")  # type: ignore[arg-type]
         return worker
+
+
+def environment() -> dict[str, str]:
+    """A child's: it imports this checkout before all else, and whatever is on this process's PYTHONPATH after it."""
+    folders = (f"{CHECKOUT}/backend", str(CHECKOUT), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def ask(worker: subprocess.Popen[str], name: str, seconds: float) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.everywhere import built_problems
+from benchmarks.pages import device_words
 from tapml.errors import InputError, TapmlError
 from tapml.server import Server
 from tapml.suite import Suite
@@ -59,14 +60,14 @@ class Worker(ABC):
 
 
 def serve(devices: Sequence[str], make: Callable[[Server, Sequence[str]], Worker]) -> None:
-    """Answer each line of standard input, on devices that are started before."""
+    """Answer each line of standard input, on devices that are started before; `devices` says what they are."""
     with Server() as server:
-        for name in devices:
-            server.state.device(name)
+        ran = {name: device_words(server.state.device(name).describe()) for name in devices}
         worker = make(server, devices)
         print("ready", flush=True)
         for line in sys.stdin:
             name, began = line.rstrip("\n"), time.perf_counter()
             with tempfile.TemporaryDirectory(prefix="tapml-benchmark-") as folder:
                 answer = worker.run(name, Path(folder))
-            print(json.dumps({"name": name, "seconds": time.perf_counter() - began, **answer}), flush=True)
+            seconds = time.perf_counter() - began
+            print(json.dumps({"name": name, "seconds": seconds, "devices": ran, **answer}), flush=True)

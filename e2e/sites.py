@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import http.server
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tapml as package
 
 MODULES = Path(package.__file__).parent / "server/static/runtime"
+Running = TypeVar("Running", bound=socketserver.BaseServer)
 POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'"
 
 
@@ -52,7 +54,13 @@ class Site(http.server.ThreadingHTTPServer):
 def served(folder: Path) -> Iterator[Site]:
     for module in MODULES.glob("*.js"):
         (folder / module.name).write_bytes(module.read_bytes())
-    server = Site(folder)
+    with running(Site(folder)) as server:
+        yield server
+
+
+@contextmanager
+def running(server: Running) -> Iterator[Running]:
+    """It serves on a thread until the block is left."""
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -116,7 +116,6 @@ def number(page: Page, name: str, value: float) -> None:
 def greedily(page: Page, tokens: int) -> None:
     page.locator("details").evaluate("details => { details.open = true; }")
     page.locator("#greedy").check()
-    number(page, "repetitionPenalty", 1)
     number(page, "tokens", tokens)
 
 
@@ -183,6 +182,12 @@ def test_it_writes_what_python_writes_though_it_is_stopped_and_its_device_lost(
         )
         expect(page.locator("#memory")).to_have_text(re.compile(r"^[1-9][\d.]* MB$"))
         assert heard(page, "failed") == []
+        page.locator("#prompt").fill("a word " * 2000)
+        write.click()
+        expect(page.locator("#status")).to_have_text(re.compile("has room for 512"))
+        expect(page.locator("article")).to_have_count(1)
+        expect(page.locator(".written")).to_have_text(text, use_inner_text=True)
+        expect(go_on).to_be_enabled()
 
 
 def worse(path: Path) -> None:
@@ -223,6 +228,11 @@ def test_a_call_is_carved_in_the_page_and_the_broken_kernel_is_named(
             expect(row).to_contain_text("fail" if wrong else "pass")
             if wrong:
                 expect(row).to_contain_text("sigmoid")
+            else:  # from a server without the suite
+                page.route("**/api/captures/*", lambda route: route.fulfill(status=404))
+                page.locator("#carve").click()
+                expect(page.locator("#carved-import")).to_be_visible(timeout=SECONDS)
+                expect(page.locator("#hand-over")).to_be_hidden()
         joined = Suite(place / "tiny.suite")
         assert 0 < len(joined.imported.tests) <= total
         ran = tapml("import", place / "tiny.capture", "--into", place / "tiny.suite")

@@ -221,6 +221,9 @@ class Rogue:
         self._socket.send("42/device,7" + json.dumps([event, message]))
         return json.loads(self.receive().removeprefix("43/device,7"))[0]
 
+    def close(self, code: int) -> None:
+        self._socket.close(code)
+
 
 HELLO = {
     "protocol": PROTOCOL_VERSION, "runtime": "rogue", "resume": None, "generation": 1, "secret": None,
@@ -245,6 +248,17 @@ def test_malformed_messages_harm_nobody_else(server: Server, page: Page, suite: 
         rogue.emit("reply", message)
         rogue.emit("progress", message)
     assert {test["verdict"] for test in run.finish().values()} == {"pass"}
+
+
+@pytest.mark.parametrize(("code", "waits"), [(1001, False), (1000, True)])
+def test_only_a_page_that_is_going_away_is_not_waited_for(server: Server, code: int, waits: bool) -> None:
+    rogue = Rogue(server)
+    rogue.ask("hello", HELLO)
+    (device,) = server.state.hub.connected()
+    rogue.close(code)
+    until(lambda: device._connection is None, "the end of its connection", 5)
+    assert device.connected == waits
+    assert (device.why_gone == "its page was closed") != waits
 
 
 def test_an_oversized_message_ends_its_own_connection_only(server: Server, page: Page, suite: Path) -> None:

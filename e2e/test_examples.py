@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from pages import BROWSERS, PLAIN, Opened
 from tapml.server import Server
@@ -39,6 +39,14 @@ degrees => {
 }
 """
 
+DROP = """\
+bytes => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([new Uint8Array(bytes)], "dropped.png", { type: "image/png" }));
+  const drop = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+  if (document.getElementById("drop").dispatchEvent(drop)) throw new Error("the browser opens the picture");
+}
+"""
 
 KEEP_DEVICE = """\
 const { prototype } = globalThis.GPUAdapter ?? { prototype: {} };  // an empty page has none
@@ -96,12 +104,20 @@ def test_a_question_finds_its_answer(browser: str, site: str, opened: Opened) ->
 @pytest.mark.parametrize("browser", BROWSERS)
 def test_a_turned_page_is_turned_back(browser: str, site: str, opened: Opened, tmp_path: Path) -> None:
     with opened(browser) as page:
+        held: list[Route] = []
+        page.route("**/model.json", lambda route: held.append(route))
         page.goto(f"{site}page-orientation/")
         answer = page.locator("#answer")
-        expect(answer).to_have_text("It is upright", timeout=SECONDS)
         picture = bytes(page.evaluate(TURN, 180))
-        page.locator("#turn").click()
+        page.evaluate(DROP, list(page.evaluate(TURN, 90)))
+        expect(page.locator("#given")).to_have_js_property("width", 360)
+        assert page.url.endswith("/page-orientation/"), "the picture is not opened in the page's place"
+        held[0].continue_()
         expect(answer).to_have_text("It was turned by 90°", timeout=SECONDS)
+        page.locator("#turn").click()
+        page.locator("#turn").click()
+        page.locator("#turn").click()
+        expect(answer).to_have_text("It is upright", timeout=SECONDS)
         file = {"name": "page.png", "mimeType": "image/png", "buffer": picture}
         page.locator("#file").set_input_files(file)
         expect(answer).to_have_text("It was turned by 180°", timeout=SECONDS)

@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 
 import tapml as tml
-from pages import BROWSERS, Opened
+from pages import BROWSERS, Opened, People
 from preloaded import tapml
 from sites import address, served, wait_until
+from tapml.compiled.files import CompiledFiles
+from tapml.generation.asked import Asked, begun
+from tapml.generation.on_device import chosen_on_device
+from tapml.generation.sampling import Sampling
+from tapml.generation.writing import written_alone
 from tapml.models import folder_of
+from tapml.protocol.methods import KeptTexts
+from tapml.server import Server
 from workers import made_once
 
 pytestmark = [
@@ -103,18 +110,22 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wanted() -> list[int]:
+    return of_transformers(PROMPT)
+
+
+def of_transformers(prompt: str) -> list[int]:
     """The tokens of transformers, with its own cache."""
     from tapml.importing.hf_import import greedy
     from tapml.importing.hf_model import open_decoder
 
     decoder = open_decoder(folder_of("tiny"))
-    return greedy(decoder.model, prompt_ids(), STEPS)
+    return greedy(decoder.model, prompt_ids(prompt), STEPS)
 
 
-def prompt_ids() -> list[int]:
+def prompt_ids(prompt: str = PROMPT) -> list[int]:
     from tokenizers import Tokenizer
 
-    return list(Tokenizer.from_file(str(folder_of("tiny") / "tokenizer.json")).encode(PROMPT).ids)
+    return list(Tokenizer.from_file(str(folder_of("tiny") / "tokenizer.json")).encode(prompt).ids)
 
 
 def check(found: Sequence[int], wanted: Sequence[int], path: Path) -> None:
@@ -206,6 +217,25 @@ def test_guesses_change_nothing_but_the_calls(wanted: list[int], model: Path, tm
         assert "tokens guessed rightly" in said.err
 
 
+@pytest.mark.parametrize("device", ["cpu", "node-dawn", *BROWSERS])
+def test_texts_in_one_call_are_those_of_transformers(device: str, model: Path, tmp_path: Path) -> None:
+    """Of different lengths; two begin alike with more than a block."""
+    prompts = ["Once upon a time", PROMPT * 3, "The", f"{PROMPT * 3}, and"]
+    report = tmp_path / "written.json"
+    given = [part for prompt in prompts for part in ("--prompt", prompt)]
+    cache = {**os.environ, "TAPML_CACHE": str(model.parents[1])}
+    options = ["--tokens", STEPS, "--greedy", "--device", device, "--json", report]
+    said = tapml("generate", "tiny", *given, *map(str, options), environment=cache, timeout=SECONDS)
+    assert said.code == 0, said.err
+    # Built once, for one text and for several.
+    assert list(model.parent.glob("*.tapml")) == [model]
+    texts = json.loads(report.read_text())["texts"]
+    for prompt, text in zip(prompts, texts, strict=True):
+        expected = of_transformers(prompt)
+        assert text["ids"] == expected[: len(text["ids"])], prompt
+        assert text["reason"] == "end" or len(text["ids"]) == STEPS
+
+
 def test_samples_are_the_same_on_this_machine_and_on_a_device(model: Path) -> None:
     options = ["--tokens", 12, "--temperature", 0.8, "--top-k", 50, "--top-p", 0.95, "--repetition-penalty", 1.1]
     texts = []
@@ -216,3 +246,26 @@ def test_samples_are_the_same_on_this_machine_and_on_a_device(model: Path) -> No
         texts.append(said.out)
     assert texts[0] == texts[1]
     assert len(texts[0]) > 12
+
+
+def test_a_text_whose_device_is_lost_goes_on_on_the_next(wanted: list[int], model: Path, people: People) -> None:
+    """Once without, once with states that are kept on the device: those are made anew of the tokens."""
+    page = people.browser("chromium").new_page()
+    with Server() as server:
+        with page.expect_worker():
+            page.goto(server.state.runner_url)
+        device = server.state.hub.wait_for(lambda found: True, 30)
+        assert device is not None
+        text = begun(CompiledFiles(model), PROMPT, Asked(Sampling(greedy=True), tokens=6))
+        lost: list[tml.DeviceLost] = []
+        kept = KeptTexts(writer="w", forks={}, drop=[])
+        for found in (None, kept):
+            source = chosen_on_device(device, server.state.blobs, [text], kept=found, lost=lost.append)
+            with written_alone(text, source) as writing:
+                for _ in range(3):
+                    next(writing)
+                page.workers[0].evaluate("tapmlDevice.destroy()")
+                list(writing)
+            assert (writing.result.ids, writing.result.reason) == (wanted[:6], "length")
+        assert [error.lost_reason for error in lost] == ["destroyed"] * 2
+        page.close()

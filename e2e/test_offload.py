@@ -15,6 +15,7 @@ from conftest import read_json, rewrite, tapml
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.devices.messages import KernelMessages
+from tapml.importing import import_model
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
@@ -70,6 +71,18 @@ def test_a_broken_kernel_stays_on_the_cpu(small: Path, tmp_path: Path) -> None:
     assert "softmax" in ran.out
 
 
+def test_a_model_that_the_device_does_not_support_is_not_run_whole(tmp_path: Path) -> None:
+    types = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, [4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "half", types[:1], types[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "half.onnx")
+    suite = carve(import_model(str(tmp_path / "half.onnx"), random_inputs=True), tmp_path / "half.suite", name="half")
+    document = offloaded(suite.path)  # to one without shader-f16
+    assert document["final"]["verdict"] == "unsupported"
+    assert document["final"]["message"] == "not run: relu: needs the feature shader-f16, which this device lacks"
+    assert "shader-f16" in document["steps"][0]["message"]
+
+
 def never_ending(kernel: str, text: str) -> str:
     start = text.index("{", text.index(f"fn {kernel}")) + 1
     name = text.split("var<storage, read_write>")[1].split(":")[0].strip()
@@ -77,9 +90,9 @@ def never_ending(kernel: str, text: str) -> str:
 
 
 def offloaded(suite: Path) -> dict[str, Any]:
-    """To node-dawn, whose kernels have three seconds."""
+    """To node-dawn, whose kernels have eight seconds: a busy machine takes three for one that is right."""
     with Server() as server:
-        context = JobContext(Suite(suite), [server.state.device("node-dawn")], server.state.blobs, hang_seconds=3)
+        context = JobContext(Suite(suite), [server.state.device("node-dawn")], server.state.blobs, hang_seconds=8)
         return dict(Offload(context).run())
 
 
@@ -88,7 +101,7 @@ def test_a_kernel_that_never_ends_stays_on_the_cpu_and_the_whole_model_is_not_ru
     document = offloaded(small)
     assert document["summary"]["kept_on_reference"] == ["softmax"]
     (step,) = (step for step in document["steps"] if step["kernel"] == "softmax")
-    assert "kernel softmax did not end within 3 s" in step["message"]
+    assert "kernel softmax did not end within 8 s" in step["message"]
     assert document["final"]["verdict"] == "error"
     assert document["final"]["message"] == "not run: on the device softmax cannot be run; the steps say why"
 
@@ -107,7 +120,7 @@ def test_a_kernel_that_never_ends_in_the_whole_model_is_named(small: Path, monke
     document = offloaded(small)
     assert document["summary"]["kept_on_reference"] == []
     assert document["final"]["verdict"] == "error"
-    assert re.search(r"kernel softmax\w* did not end within 3 s", document["final"]["message"])
+    assert re.search(r"kernel softmax\w* did not end within 8 s", document["final"]["message"])
 
 
 def test_an_empty_tensor_and_one_with_a_count_move(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,10 +26,10 @@ def test_a_validation_fills_the_matrix_while_it_runs(
         page.get_by_role("button", name="Validate").click()
         matrix = page.get_by_label("Operators by device")
         softmax = matrix.locator("tr", has_text="softmax").first
-        expect(softmax.get_by_text("6/6")).to_be_visible(timeout=60_000)
+        expect(softmax.get_by_text("6 pass", exact=True)).to_be_visible(timeout=60_000)
         broken = matrix.locator("tr", has_text="layer_norm").first
-        expect(broken.get_by_text("12/12")).to_be_visible(timeout=60_000)
-        broken.get_by_text("12/12").click()
+        expect(broken.get_by_text("12 fail", exact=True)).to_be_visible(timeout=60_000)
+        broken.get_by_text("12 fail", exact=True).click()
         details = page.get_by_label("Node n", exact=False)
         expect(details.get_by_text("elements differ beyond tolerance").first).to_be_visible()
         details.get_by_role("tab", name="Kernel").click()
@@ -36,8 +37,75 @@ def test_a_validation_fills_the_matrix_while_it_runs(
         details.get_by_role("tab", name="Tensors").click()
         expect(details.get_by_text("mean").first).to_be_visible()
         page.screenshot(path=tmp_path / "suite.png")
+
+        # Failures first; what it is sorted and grouped by is in the address.
+        expect(matrix.locator("tbody").first).to_contain_text("layer_norm")
+        matrix.get_by_role("button", name="Operator").click()
+        expect(matrix.locator("tbody").first).to_contain_text("cast")
+        page.get_by_label("problems only").check()
+        expect(matrix.locator("tbody")).to_have_count(1)
+        page.get_by_label("problems only").uncheck()
+        matrix.get_by_role("button", name="of bound").click()
+        page.get_by_label("One row for each").select_option("kind")
+        expect(page).to_have_url(re.compile("sort=bound&group=kind$"))
         page.reload()
-        expect(matrix.locator("tr", has_text="softmax").first.get_by_text("6/6")).to_be_visible(timeout=20_000)
+        expect(matrix.get_by_role("columnheader", name="of bound")).to_have_attribute("aria-sort", "descending")
+        expect(matrix.locator("tbody").first).to_contain_text("layer_norm")
+        expect(matrix.locator("tr", has_text="softmax").first.get_by_text("6 pass", exact=True)).to_be_visible(
+            timeout=20_000
+        )
+
+
+def test_an_edit_is_grey_until_it_has_run_and_one_in_the_page_is_tried_and_saved(
+    opened: Opened, suite: Path, edit: Callable[[str, Edit], None]
+) -> None:
+    file = suite / "kernels" / "softmax.wgsl"
+    generated = file.read_text()
+    with serving(suite) as url, opened("firefox", viewport=VIEWPORT) as page:
+        page.goto(f"{url}/suites/minilm?node=n013")
+        page.get_by_role("checkbox", name="node-dawn").check()
+        page.get_by_role("checkbox", name="chromium").uncheck()
+        row = page.get_by_label("Operators by device").locator("tr", has_text="softmax").first
+        page.get_by_role("button", name="Validate").click()
+        expect(page.get_by_text("Validation done")).to_be_visible(timeout=60_000)
+        expect(row.get_by_text("6 pass", exact=True)).to_be_visible()
+
+        # On disk: grey, and by Run what the new text is.
+        edit("softmax", lambda text: text.replace("exp(", "exp(0.5f + ", 1))
+        expect(row.get_by_text("was pass")).to_be_visible(timeout=10_000)
+        details = page.get_by_label("Node n013")
+        expect(details.get_by_text("pass, for older WGSL").first).to_be_visible()
+        row.get_by_role("button", name="Run softmax again").click()
+        expect(row.get_by_text("6 fail", exact=True)).to_be_visible(timeout=30_000)
+        file.write_text(generated)
+        expect(row.locator(".is-pass").first).to_be_visible(timeout=10_000)
+
+        # In the page: tried first, and nothing is written.
+        details.get_by_role("tab", name="Kernel").click()
+        details.get_by_role("button", name="Edit").click()
+        page.get_by_label("Edit softmax.wgsl").click()
+        page.keyboard.press("ControlOrMeta+End")
+        page.keyboard.type("fn unfinished() -> i32 { return 0.5f; }")
+        page.keyboard.press("ControlOrMeta+Enter")
+        came = details.get_by_label("What the last run came to")
+        expect(came.get_by_text("6 error")).to_be_visible(timeout=30_000)
+        expect(details.locator(".cm-lint-marker")).to_have_count(1)
+        page.keyboard.press("ControlOrMeta+z")
+        page.keyboard.type("// mine")
+        assert file.read_text() == generated
+        page.keyboard.press("ControlOrMeta+Enter")
+        expect(came.get_by_text("6 pass")).to_be_visible(timeout=30_000)
+
+        # Two writers are told, and the second one decides.
+        file.write_text(f"{generated}// theirs\n")
+        expect(details.get_by_role("alert").get_by_text("somebody else")).to_be_visible(timeout=10_000)
+        details.get_by_role("button", name="Keep mine").click()
+        assert "theirs" in file.read_text()
+        details.get_by_role("button", name="Save").click()
+        expect(details.get_by_text("not saved")).to_have_count(0)
+        assert file.read_text().endswith("// mine")
+        # What was tried is what the file is now.
+        expect(row.locator(".is-pass").first).to_be_visible(timeout=10_000)
 
 
 def test_the_device_page_says_what_it_is(opened: Opened, suite: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,22 @@ def _inside(link: re.Match[str], files: Files) -> str:
 def _commands() -> str:
     from tapml.cli.parser import command_parser
 
-    actions = command_parser()._subparsers
-    assert actions is not None
-    (commands,) = (action for action in actions._group_actions if isinstance(action, argparse._SubParsersAction))
     parts = []
-    for name, parser in commands.choices.items():
+    for name, parser in _named("tapml", command_parser()):
         parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
-        parts.append(f"## tapml {name}\n\n```text\n{parser.format_help()}```\n")
+        parts.append(f"## {name}\n\n```text\n{parser.format_help()}```\n")
     return "\n".join(parts)
+
+
+def _named(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """All commands of a parser, and theirs."""
+    if parser._subparsers is None:
+        return
+    for action in parser._subparsers._group_actions:
+        assert isinstance(action, argparse._SubParsersAction)
+        for own, found in action.choices.items():
+            yield f"{name} {own}", found
+            yield from _named(f"{name} {own}", found)
 
 
 def _messages() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,17 @@ from werkzeug.test import TestResponse
 from collected import pytest_runtest_setup
 from everywhere import every_carve
 from helpers import small_model
+from postgres_cluster import postgres
 from tapml.carving.carve import carve
+from tapml.server.local import create_app
+from tapml.server.security import Security
+from tapml.server.state import State
 from tapml.suite import Suite
 from temporary import temporary_files_of_programs
 from workers import in_order
 
-__all__ = ["every_carve", "pytest_runtest_setup", "temporary_files_of_programs"]  # a hook, and fixtures for all
+# A hook, and fixtures for all.
+__all__ = ["every_carve", "postgres", "pytest_runtest_setup", "temporary_files_of_programs"]
 
 
 class _BufferedClient(FlaskClient):
@@ -80,6 +85,20 @@ def suite(carved: Path, tmp_path: Path) -> Suite:
     path = tmp_path / "small.suite"
     shutil.copytree(carved, path)
     return Suite(path)
+
+
+@pytest.fixture
+def state(suite: Suite) -> Iterator[State]:
+    """Of a server of this machine that has the small suite, and no socket."""
+    made = State(Security("127.0.0.1"), url="http://127.0.0.1:1")
+    made.suites.add(suite.path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(state: State) -> FlaskClient:
+    return create_app(state).test_client()
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ DECODERS: Mapping[str, str] = {
     "unsorted experts": "deepseek_v2",
     "chunks of a mask": "llama4",
     "own attention": "gptj",
+    "masks of its own": "gpt_neo",
+    "frequencies that may change": "llama, dynamic rope",
     "biases of the whole length": "mpt",
     "states of its own": "rwkv",
     "states of a cache": "mamba",

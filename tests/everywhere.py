@@ -96,12 +96,12 @@ class Everywhere:
                 ranges = {name: (min(found), max(found)) for name, found in known.items()}
                 if suite.generation is not None:  # which takes a single token, too
                     ranges = {name: (1, most) for name, (_, most) in ranges.items()}
-                found = built_problems(suite, server.state, [DEVICE], ranges=ranges)
-                if found[DEVICE].startswith("unsupported: "):
-                    # It has no float16, which tvmjs would need there as well.
-                    found = built_problems(suite, server.state, [WITH_FLOAT16], ranges=ranges)
-                else:
-                    found["tvmjs"] = virtual_machine_problem(suite, server.state, DEVICE)
+                device = DEVICE
+                found = built_problems(suite, server.state, [device], ranges=ranges)
+                if found[device].startswith("unsupported: "):  # it has no float16
+                    device = WITH_FLOAT16
+                    found = built_problems(suite, server.state, [device], ranges=ranges)
+                found["tvmjs"] = virtual_machine_problem(suite, server.state, device)
                 yield from (f"{suite.name} of {test}: {where}: {why}" for where, why in found.items() if why)
 
 

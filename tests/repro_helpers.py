@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,15 @@ def read_data(where: str, data: bytes, folder: Path) -> Repro:
 NASTY = "<script>alert(1)</script> `|` {{tensors}} \"'\\ \u2028 é \n# heading"
 
 
-def keep_result(suite: Suite, test_id: str, verdict: str = "fail", device: str = "Fake 1", **changes: Any) -> None:
-    """Save one result, as a validation would."""
+def keep_result(
+    suite: Suite,
+    test_id: str,
+    verdict: str = "fail",
+    device: str = "Fake 1",
+    kernels: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> None:
+    """Save one result, as a validation would. `kernels`: digests of those that ran."""
     result: Any = {
         **identity(suite.test(test_id), "d1"), "edited": False,
         "verdict": verdict, "max_abs_error": 0.5, "max_rel_error": 0.25, "max_ulp": 4096.0,
@@ -44,6 +52,7 @@ def keep_result(suite: Suite, test_id: str, verdict: str = "fail", device: str =
     document: Any = {
         "format": "tapml.validation/1", "suite": suite.id, "suite_name": suite.name, "synthetic": False,
         "created": "2026-11-21T10:00:00+00:00", "interrupted": False, "edited_kernels": [], "devices": [described],
+        "kernel_digests": dict(kernels or {}),
         "tests": [result], "summary": {**counts([result]), "seconds": 0.1, "devices": {}},
     }  # fmt: skip
     suite.save_result(document)

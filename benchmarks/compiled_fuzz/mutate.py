@@ -52,7 +52,7 @@ _WORDS = (
 )
 _ALIKE = (
     ("weights", "arena", "state", "input", "output"),
-    ("float32", "float16", "int32", "uint32", "int8", "uint8"),
+    ("float32", "float16", "bfloat16", "int32", "uint32", "int8", "uint8"),
     ("int8x4", "uint8x4", "int4x8", "uint4x8", "float16"),
     ("read", "read_write", "uniform"),
     _OPERATIONS,

@@ -1,8 +1,8 @@
 """`tapml zoo` with several workers and kept records (`make bench-decoders`).
 
 Each is imported from its configuration with random weights, carved, validated on devices, built, and run for a prompt
-of 11 tokens and 48 tokens after it, on this machine and on the devices. The records are kept in
-build/bench-decoders.jsonl.
+of 11 tokens and 64 tokens after it, on this machine and on the devices. The records are kept in
+build/bench-decoders.jsonl, each with a digest of tapml's files: --resume makes those of other code again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from benchmarks.carved import Benchmark, Record, outcome
+from tapml.zoo.code import code, of_this_code
 from tapml.zoo.configurations import CONFIGURATIONS
 from tapml.zoo.table import table, why
 
@@ -29,7 +30,9 @@ BENCHMARK = Benchmark(
     cases=lambda: [*CONFIGURATIONS],
     worker="benchmarks.decoders.worker",
     seconds=300.0,
-    facts=lambda name: {},
+    # Of a worker that died, too.
+    facts=lambda name: {"codes": [code()]},
+    current=of_this_code,
     said=_show,
     table=table,
 )

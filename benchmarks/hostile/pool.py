@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.pool import CHECKOUT, START_SECONDS, ask, read_line
+from benchmarks.pool import CHECKOUT, START_SECONDS, ask, environment, read_line
 
 _HANG_SECONDS = 10.0
 
@@ -214,9 +213,9 @@ def _tail(root: Path, number: int) -> str:
 def _start(good: Path, root: Path, kept: Path) -> subprocess.Popen[str]:
     root.mkdir(parents=True)
     log = root.parent.parent / f"{root.parent.name}-{root.name}.log"
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}/backend:{CHECKOUT}", "PYTHONFAULTHANDLER": "1"}
+    variables = {**environment(), "PYTHONFAULTHANDLER": "1"}
     # Its cache is the user's: what lies there is trusted, and reading it is no escape.
-    environment.setdefault("TAPML_CACHE", str(Path.home() / ".cache" / "tapml"))
+    variables.setdefault("TAPML_CACHE", str(Path.home() / ".cache" / "tapml"))
     with log.open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.hostile.worker", str(good), str(root), str(kept)],
@@ -225,7 +224,7 @@ def _start(good: Path, root: Path, kept: Path) -> subprocess.Popen[str]:
             stderr=errors,
             text=True,
             cwd=CHECKOUT,
-            env=environment,
+            env=variables,
         )
     if read_line(process, START_SECONDS) != "ready\n":
         raise SystemExit(f"a worker did not start: {log.read_text()[-3000:]}")

@@ -7,17 +7,10 @@ The records are kept in build/bench-onnx.jsonl.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from benchmarks.carved import Benchmark
 from benchmarks.onnx_nodes import table
-from benchmarks.onnx_nodes.cases import cases
-
-
-def _facts(name: str) -> dict[str, Any]:
-    case = cases()[name]
-    return {"operator": case.operator, "opset": case.opset}
-
+from benchmarks.onnx_nodes.cases import cases, facts
 
 BENCHMARK = Benchmark(
     name="bench-onnx",
@@ -25,7 +18,7 @@ BENCHMARK = Benchmark(
     cases=lambda: list(cases()),
     worker="benchmarks.onnx_nodes.worker",
     seconds=60.0,
-    facts=_facts,
+    facts=facts,
     said=table.show,
     table=table.markdown,
 )

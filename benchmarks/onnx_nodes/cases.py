@@ -48,6 +48,12 @@ def cases() -> dict[str, Case]:
     return {test.name: _case(test) for test in _collected() if _deployed(test)}
 
 
+def facts(name: str) -> dict[str, Any]:
+    """Of a case, for its record."""
+    case = cases()[name]
+    return {"operator": case.operator, "opset": case.opset}
+
+
 @cache
 def _collected() -> list[Any]:
     from onnx.backend.test.case.node import collect_testcases

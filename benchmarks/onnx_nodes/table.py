@@ -41,7 +41,7 @@ def _lines(records: Sequence[Record]) -> Iterable[str]:
     for operator, found in [*sorted(groups.items()), ("**all**", list(records))]:
         counts = Counter(map(outcome, found))
         opsets = "" if len(found) == len(records) else ", ".join(map(str, sorted({r["opset"] for r in found})))
-        why = Counter(_sentence(record) for record in found if outcome(record) != "right")
+        why = Counter(sentence(record) for record in found if outcome(record) != "right")
         wrong = counts.total() - counts["right"] - counts["no kernel"] - counts["refused"]
         noticed = sum(bool(record.get("noticed")) for record in found)
         agree = sum("cpu" in built(record) and not built_wrong(record) for record in found)
@@ -54,7 +54,8 @@ def _lines(records: Sequence[Record]) -> Iterable[str]:
         yield f"| {' | '.join(map(str, cells))} |\n"
 
 
-def _sentence(record: Record) -> str:
+def sentence(record: Record) -> str:
+    """Why a case is not right."""
     text = record["why"] or "; ".join((*said_by_devices(record), *built_wrong(record)))
     return text.strip().splitlines()[-1].removeprefix("model.onnx: ").replace("|", "\\|")[:200]
 

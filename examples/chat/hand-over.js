@@ -50,6 +50,18 @@ function show(calls) {
   element("verdicts").hidden = false;
 }
 
+/** Has the page's server the suite that the recorded model was built from? One that serves files alone has not. */
+export async function isTaken(file) {
+  try {
+    const length = new DataView(await file.slice(0, 8).arrayBuffer()).getBigUint64(0, true);
+    const header = JSON.parse(await file.slice(8, 8 + Number(length)).text());
+    const { model } = JSON.parse(header.__metadata__.tapml);
+    return Boolean((await asked(`captures/${model.sha256}`)).suite);
+  } catch {
+    return false;
+  }
+}
+
 export async function handOver(file) {
   element("hand-over").disabled = true;
   tell("Sending…");

@@ -1,5 +1,5 @@
 /** What people see of the model, which a worker has: the text as it comes, how fast, and what to do about it. */
-import { handOver } from "./hand-over.js";
+import { handOver, isTaken } from "./hand-over.js";
 
 /** The first words choose the voice: these are of texts that the model was trained on, or near to them. */
 const BEGINNINGS = [
@@ -13,11 +13,13 @@ const BEGINNINGS = [
   "Python: json — ",
 ];
 const NUMBERS = ["temperature", "topP", "topK", "repetitionPenalty", "seed"];
-/** What greedy takes no notice of. */
-const OF_DRAWS = ["temperature", "topP", "topK", "seed", "reseed"];
+/** What greedy takes no notice of: it is the likeliest token as the model has it, as `tapml generate --greedy` is. */
+const OF_DRAWS = ["temperature", "topP", "topK", "repetitionPenalty", "seed", "reseed"];
 const NO_WEBGPU =
   "This page writes with your graphics card, by way of WebGPU, and this browser offers it none: open it in an up-to-date " +
   "Chrome, Edge, Firefox or Safari, on a computer or phone whose graphics card they support.";
+const WHAT_CARVE_DOES = "Record what the model's operators are given and give for the next token";
+const NOTHING_FOLLOWS = "There is no next token: the text is at its end";
 const WHY = {
   length: "as long as you asked for",
   end: "the model ended the text",
@@ -34,8 +36,9 @@ const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 let state = "loading";
 let capacity = 0;
 let carving = false;
-/** What is being written, or was last. */
+/** What is being written, or was last, and what was before it. */
 let text = null;
+let before = null;
 
 const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
 
@@ -48,10 +51,13 @@ function show(next = state) {
   state = next;
   const ready = state === "ready";
   const goesOn = Boolean(text && text.tokens > 0 && text.tokens < capacity && !text.ended);
+  const why = ready && text?.tokens && !goesOn ? NOTHING_FOLLOWS : "";
   element("write").disabled = !ready;
   element("stop").disabled = state !== "writing";
   element("continue").disabled = !(ready && goesOn);
+  element("continue").title = why;
   element("carve").disabled = carving || !(state === "writing" || (ready && goesOn));
+  element("carve").title = why || WHAT_CARVE_DOES;
   element("prompt").disabled = state === "loading" || state === "failed";
   for (const name of OF_DRAWS) element(name).disabled = element("greedy").checked;
   const running = state === "writing" || state === "stopping";
@@ -71,8 +77,7 @@ function options() {
     return null;
   }
   const tokens = element("tokens").valueAsNumber;
-  const repetitionPenalty = element("repetitionPenalty").valueAsNumber;
-  if (element("greedy").checked) return { greedy: true, repetitionPenalty, tokens };
+  if (element("greedy").checked) return { greedy: true, tokens };
   return { ...Object.fromEntries(NUMBERS.map((name) => [name, element(name).valueAsNumber])), tokens };
 }
 
@@ -84,6 +89,7 @@ function begin(prompt) {
   paragraph.append(given, written);
   shown.append(paragraph, facts);
   element("texts").append(shown);
+  before = text;
   text = { shown, written, facts, tokens: 0, total: 0, ended: false, first: 0, count: 0 };
 }
 
@@ -104,6 +110,7 @@ function write(prompt) {
     tell("Writing…");
   }
   [text.first, text.count] = [0, 0];
+  element("speed").textContent = "–";
   text.by = asked.greedy ? "greedy" : `seed ${asked.seed}`;
   show("writing");
 }
@@ -118,6 +125,20 @@ function facts({ length, memory }) {
   element("length").textContent = `${length} of ${capacity} tokens`;
   element("memory").textContent = megabytes(memory.total);
   element("memory").title = `weights ${megabytes(memory.weights)}, keys and values ${megabytes(memory.states)}, scratch ${megabytes(memory.arenas)}`;
+}
+
+/** What can be done with a text that was written so far. */
+function after(reason, length) {
+  const nothing = "so Continue and Carve this have no next token. Begin another text.";
+  if (reason === "capacity") return `The text has ${length} tokens, and the model has no room for more, ${nothing}`;
+  return text.ended ? `The model ended the text, ${nothing}` : "Continue goes on from here.";
+}
+
+/** A prompt of which nothing was computed leaves no text behind: the one before can still be gone on with. */
+function takeBack() {
+  text.shown.remove();
+  [text, before] = [before, null];
+  if (text) element("length").textContent = `${text.tokens} of ${capacity} tokens`;
 }
 
 const heard = {
@@ -151,8 +172,7 @@ const heard = {
     if (speed) element("speed").textContent = speed;
     text.facts.textContent = [`${text.total} ${text.total === 1 ? "token" : "tokens"}`, speed, text.by, WHY[reason]].filter(Boolean).join(" · ");
     facts(found);
-    const after = text.ended ? "Begin another text." : "Continue goes on from here.";
-    tell(reason === "capacity" ? `The text has ${found.length} tokens, and the model has no room for more. ${after}` : after);
+    tell(after(reason, found.length));
     show("ready");
   },
   lost() {
@@ -171,12 +191,19 @@ const heard = {
       `(${megabytes(file.size)}).${left} Your text can be told from it, so it leaves the page only if you say so.`;
     const download = element("download");
     URL.revokeObjectURL(download.href);
-    download.href = URL.createObjectURL(file);
+    const address = URL.createObjectURL(file);
+    download.href = address;
     download.download = `${name}.capture`;
     element("verdicts").hidden = true;
     element("carved-status").textContent = "";
+    element("hand-over").hidden = true;
     element("hand-over").disabled = false;
     element("hand-over").onclick = () => handOver(file);
+    isTaken(file).then((taken) => {
+      if (download.href !== address) return; // another call was carved meanwhile
+      element("hand-over").hidden = !taken;
+      element("carved-import").hidden = taken;
+    });
     element("carved").hidden = false;
     element("carved").scrollIntoView({ block: "nearest" });
     show();
@@ -184,6 +211,7 @@ const heard = {
   failed({ kind, message }) {
     carving = false;
     element("progress").hidden = true;
+    if (kind === "input" && text && !text.count && !text.total) takeBack();
     tell(kind === "no-webgpu" ? `${NO_WEBGPU} (${message}.)` : message, true);
     show(state === "loading" ? "failed" : "ready");
   },

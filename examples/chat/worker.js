@@ -27,9 +27,9 @@ function watch() {
   watched.lost.then(() => say("lost"));
 }
 
-async function write(options, goesOn = true) {
+async function write(options) {
   writing = new AbortController();
-  let [count, seconds, more] = [0, 0, goesOn];
+  let [count, seconds, asked] = [0, 0, recording];
   try {
     let pieces = writer.generate({ ...options, signal: writing.signal });
     for (;;) {
@@ -40,12 +40,13 @@ async function write(options, goesOn = true) {
         say("piece", { ...value, ...facts });
         continue;
       }
-      const { reason, ids, prefillSeconds, decodeSeconds } = value;
+      const { reason, ids, promptTokens, reusedTokens, prefillSeconds, decodeSeconds } = value;
       [count, seconds] = [count + ids.length, seconds + decodeSeconds];
-      if (more && recording && reason === "length") {
-        // The last token's call was made before its recording was asked for.
-        more = false;
-        pieces = writer.generate({ ...options, prompt: undefined, tokens: 2, signal: writing.signal });
+      // Began with the call of one token, unless that was made before its recording was asked for, or all was computed again.
+      const recorded = asked && reusedTokens === promptTokens - 1;
+      if (recording && !recorded && reason === "length") {
+        asked = true;
+        pieces = writer.generate({ ...options, prompt: undefined, tokens: 1, signal: writing.signal });
       } else return say("ended", { reason, count, prefillSeconds, decodeSeconds: seconds, ...facts });
     }
   } finally {
@@ -66,8 +67,7 @@ async function carve(options) {
   };
   recorded.then(over, over);
   try {
-    // Of a text that has to be computed again the first token comes of the prompt's call.
-    if (!writing) await write({ ...options, tokens: 2 }, false);
+    if (!writing) await write({ ...options, tokens: 1 });
   } catch (error) {
     waiting.abort(error);
   }

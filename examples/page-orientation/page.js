@@ -20,11 +20,18 @@ const file = element("file");
 const turn = element("turn");
 const progress = element("progress");
 let picture = sample();
+/** Once the model is here: what it says of a picture. */
+let classify = null;
+/** The picture that was chosen last: what is said of one before it comes too late. */
+let latest = 0;
 
 function tell(text, failed = false) {
   element("status").textContent = text;
   element("status").classList.toggle("failed", failed);
 }
+
+/** Is the last word that a file could not be opened? */
+const refused = () => element("status").classList.contains("failed");
 
 function blank(width, height) {
   const made = new OffscreenCanvas(width, height);
@@ -113,58 +120,56 @@ function said(error) {
     : error.message;
 }
 
-async function start() {
-  show("given", picture);
-  const model = await load(MODEL, {
-    onProgress: ({ bytes, totalBytes, kernels, totalKernels }) => {
-      progress.value = (bytes + kernels) / (totalBytes + totalKernels);
-      tell(`Loading the model: ${(bytes / 1e6).toFixed(1)} of ${(totalBytes / 1e6).toFixed(1)} MB, ${kernels} of ${totalKernels} kernels`);
-    },
-  });
-  progress.hidden = true;
-  const [input] = model.inputs;
-  const [output] = model.outputs;
+function clear() {
+  const upright = element("upright");
+  upright.getContext("2d").clearRect(0, 0, upright.width, upright.height);
+  element("shares").replaceChildren();
+  element("answer").textContent = "";
+}
 
-  const classify = async (image) => {
-    const begun = performance.now();
-    const outputs = await model.run({ [input.name]: tensorOf(image) });
-    const shares = outputs[output.name];
+/** What was said of another picture does not stand beside an error. */
+function fail(text) {
+  clear();
+  tell(text, true);
+}
+
+/** Shows a picture, and which way up it is. Before the model is here it waits. */
+async function choose(image) {
+  picture = image;
+  show("given", picture);
+  if (!classify) return tell("Loading the model…");
+  const mine = ++latest;
+  const begun = performance.now();
+  try {
+    const shares = await classify(image);
+    if (mine !== latest) return;
     const degrees = DEGREES[shares.indexOf(Math.max(...shares))];
     show("upright", turned(image, 360 - degrees));
     showShares(shares);
     element("answer").textContent = degrees ? `It was turned by ${degrees}°` : "It is upright";
     tell(`${(performance.now() - begun).toFixed(0)} ms, in this browser`);
-  };
-  /** What was said of another picture does not stand beside an error. */
-  const fail = (text) => {
-    const upright = element("upright");
-    upright.getContext("2d").clearRect(0, 0, upright.width, upright.height);
-    element("shares").replaceChildren();
-    element("answer").textContent = "";
-    tell(text, true);
-  };
-  const classified = (image) => {
-    picture = image;
-    show("given", picture);
-    turn.disabled = true;
-    return classify(image)
-      .catch((error) => fail(said(error)))
-      .finally(() => {
-        turn.disabled = false;
-      });
-  };
-  const opened = async (chosen) => {
-    try {
-      const image = await createImageBitmap(chosen);
-      const scale = Math.min(1, MOST_PIXELS / Math.max(image.width, image.height));
-      const [made, context] = blank(Math.round(image.width * scale), Math.round(image.height * scale));
-      context.drawImage(image, 0, 0, made.width, made.height);
-      await classified(made);
-    } catch {
-      fail(`${chosen.name} is no picture that this browser can open`);
-    }
-  };
+  } catch (error) {
+    if (mine === latest) fail(said(error));
+  }
+}
 
+async function opened(chosen) {
+  let image;
+  try {
+    image = await createImageBitmap(chosen);
+  } catch {
+    latest++;
+    fail(`${chosen.name} is no picture that this browser can open`);
+    return;
+  }
+  const scale = Math.min(1, MOST_PIXELS / Math.max(image.width, image.height));
+  const [made, context] = blank(Math.round(image.width * scale), Math.round(image.height * scale));
+  context.drawImage(image, 0, 0, made.width, made.height);
+  await choose(made);
+}
+
+/** Pictures are taken from the beginning on: one that was dropped while the model loads would open in the page's place. */
+function listen() {
   const drop = element("drop");
   file.addEventListener("change", () => file.files[0] && opened(file.files[0]));
   drop.addEventListener("dragover", (event) => {
@@ -178,9 +183,24 @@ async function start() {
     const [dropped] = event.dataTransfer.files;
     if (dropped) opened(dropped);
   });
-  turn.addEventListener("click", () => classified(turned(picture, 90)));
-  file.disabled = false;
-  await classified(picture);
+  turn.addEventListener("click", () => choose(turned(picture, 90)));
+}
+
+async function start() {
+  show("given", picture);
+  listen();
+  const model = await load(MODEL, {
+    onProgress: ({ bytes, totalBytes, kernels, totalKernels }) => {
+      progress.value = (bytes + kernels) / (totalBytes + totalKernels);
+      if (!refused()) tell(`Loading the model: ${(bytes / 1e6).toFixed(1)} of ${(totalBytes / 1e6).toFixed(1)} MB, ${kernels} of ${totalKernels} kernels`);
+    },
+  });
+  progress.hidden = true;
+  const [input] = model.inputs;
+  const [output] = model.outputs;
+  classify = async (image) => (await model.run({ [input.name]: tensorOf(image) }))[output.name];
+  turn.disabled = false;
+  if (!refused()) await choose(picture);
 }
 
 start().catch((error) => {

@@ -83,15 +83,15 @@ def test_what_to_install_for_devices_without_browser(monkeypatch: pytest.MonkeyP
     assert "install Node.js 20 or later" in answer("node-dawn").message
     assert "Deno was not found: npm install deno" in answer("deno").message
     add_program(tmp_path / "bin" / "node", "18.1.0")
+    assert "is Node.js 18: install version 20" in answer("node-dawn").message
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "bin").mkdir()
+    add_program(tmp_path / "node" / "bin" / "node", "22.1.0")
     assert "Dawn for node was not found" in answer("node-dawn").message
     package = tmp_path / "node_modules" / "webgpu"
     package.mkdir(parents=True)
     assert "only half installed" in answer("node-dawn").message
     (package / "package.json").write_text('{"version": "0.6.2", "main": "index.js"}')
-    assert "is Node.js 18: install version 20" in answer("node-dawn").message
-    (tmp_path / "node").mkdir()
-    (tmp_path / "node" / "bin").mkdir()
-    add_program(tmp_path / "node" / "bin" / "node", "22.1.0")
     assert answer("node-dawn") == Startable("node-dawn", True, "0.6.2", "")
     add_program(tmp_path / "bin" / "deno", "2.9.6")
     assert "mesa-vulkan-drivers" in answer("deno").message

@@ -53,6 +53,26 @@ def test_the_rows_of_a_table_are_the_range_of_what_indexes_it(tmp_path: Path) ->
             call_of(files.model, "main", {"ids": ids})
 
 
+def test_an_index_that_the_model_computes_outside_of_its_axis_gives_the_nearest_element(tmp_path: Path) -> None:
+    """ONNX leaves it undefined. On devices and in TVM's virtual machine it is the same: `every_carve` compares."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["ids"], to=TensorProto.INT32),
+        helper.make_node("Gather", ["table", "ids"], ["y"]),
+    ]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
+    gives = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "x", given, gives, [onnx.numpy_helper.from_array(TABLE, "table")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "x.onnx")
+    np.savez(tmp_path / "x.npz", x=np.float32([6, 7, 1e6, -1e6]))
+    imported = import_model(str(tmp_path / "x.onnx"), input_files=[tmp_path / "x.npz"])
+    suite = carve(imported, tmp_path / "x.suite", name="x")
+    assert "idx=7" in imported.oracle_missing
+    (outputs,) = run_on_cpu(
+        CompiledFiles(build(suite, tmp_path / "x.tapml").path), [{"x": np.float32([6, 7, 1e6, -1e6])}]
+    ).outputs
+    np.testing.assert_array_equal(outputs["y"], TABLE[[6, 6, 6, 0]])
+
+
 def test_what_the_model_limits_itself_has_no_range(tmp_path: Path) -> None:
     clip = helper.make_node("Clip", ["ids", "least", "most"], ["limited"])
     files = built(tmp_path, clip, helper.make_node("Gather", ["table", "limited"], ["y"]))

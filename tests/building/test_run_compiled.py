@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from rich.console import Console
 from tvm import relax
 
 import tapml as tml
@@ -24,11 +25,12 @@ from tapml.cli import main
 from tapml.compiled.files import CompiledFiles, document_of, write_folder
 from tapml.compiled.model import CompiledModel, ValidatedAdapter, ValidatedDevice, Validation
 from tapml.compiled.text import text_inputs
-from tapml.compiled.validated import unvalidated, unvalidated_text
+from tapml.compiled.validated import failed_somewhere, unvalidated, unvalidated_text
 from tapml.devices.compiled import run_compiled
 from tapml.errors import DeviceError, InputError
 from tapml.importing import Step, import_model
 from tapml.platforms.compiled import run_on_cpu
+from tapml.reports.compiled import show_model
 from tapml.server import Server
 from tapml.suite import Suite
 
@@ -329,6 +331,14 @@ def test_a_kernel_that_failed_somewhere_is_not_merely_unvalidated(model: Compile
     failed, unknown = unvalidated_text(wrong, missing, "node-dawn").split("\n")
     assert failed.startswith(f"1 of {len(missing)} kernels ({first}) FAILED when validated on node-dawn 0.6.2: do not ")
     assert unknown.startswith(f"{len(others)} of {len(missing)} kernels (")
+    assert unknown.endswith("or validate the suite there and build it again")
+    assert failed_somewhere(wrong) == [first]
+    console = Console(width=1000)
+    with console.capture() as shown:
+        show_model(console, wrong, "m.tapml", 1)
+    assert failed in shown.get()
+    own = unvalidated_text(wrong, missing, "node-dawn", "`tapml demo` validates them")
+    assert own.endswith(" are not validated on node-dawn: `tapml demo` validates them")
 
 
 def test_inputs_are_arrays(model: CompiledFiles) -> None:

@@ -58,7 +58,7 @@ def test_a_name_that_is_unknown_or_of_several_is_one_sentence(
     runners = [join(server, name) for name in ("Fake 1", "Twin 3", "Twin 3")]
     for device, sentence in (
         ("Nobody 9", "no device 'Nobody 9': give the name or id of a connected device (Fake 1 (fake-1), "
-         "Twin 3 (twin-3), Twin 3 (twin-3-2)), or chromium, firefox"),
+         "Twin 3 (twin-3), Twin 3 (twin-3-2)), or one of chromium, firefox"),
         ("Twin 3", "2 connected devices are called Twin 3: give the id of one, twin-3, twin-3-2"),
     ):  # fmt: skip
         for given in (device, f"{server.url}#{device}"):

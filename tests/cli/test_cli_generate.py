@@ -28,6 +28,7 @@ from tapml.suite import Suite
         (["tiny", "--stop", ""], "stop is no list of texts with something in them"),
         (["tiny", "--device", "deno", "--device", "cpu"], "give one --device"),
         (["tiny", "--device", "chromiun"], "no device 'chromiun' that this machine can start, did you mean chromium?"),
+        (["tiny", "--drafts", "3"], "--drafts says how many tokens are guessed at a time: give --speculate"),
         (["tiny", "--encoder", "a.tapml"], "an encoder and its source are given together"),
         (["tiny", "--device", "http://127.0.0.1:1"], "a text is not written on a device of another server"),
     ],
@@ -65,6 +66,7 @@ def test_an_option_that_is_misspelled_is_told_with_the_one_that_is_meant(capsys:
             "no option --temprature, did you mean --temperature?",
         ),
         (["validate", "a.suite", "--kernl", "b"], "there is no option --kernl, did you mean --kernel?"),
+        (["carv", "minilm"], "there is no 'carv', did you mean carve? it is one of carve, validate,"),
     ):
         with pytest.raises(SystemExit):
             main(given)

@@ -209,6 +209,11 @@ def test_a_model_in_float16_runs_and_is_captured_where_there_is_float16(
     np.save(tmp_path / "x.npy", given)
     inputs = ["--input", f"x={tmp_path / 'x.npy'}"]
     assert main(["carve", str(model), *inputs, "-o", str(suite)]) == 0
+    # That it is the same in tvmjs on Deno, `every_carve` sees.
+    assert main(["offload", str(suite), "--device", "node-dawn", "--json", str(tmp_path / "offload.json")]) == 0
+    final = json.loads((tmp_path / "offload.json").read_text())["final"]
+    assert final["verdict"] == "unsupported"
+    assert final["message"].endswith(": needs the feature shader-f16, which this device lacks")
     assert main(["build", str(suite), "-o", str(built)]) == 0
     other, out, file = (str(tmp_path / name) for name in ("other.npy", "y.npy", "call.capture"))
     np.save(other, given[::-1])

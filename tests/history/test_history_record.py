@@ -54,6 +54,7 @@ def test_a_run_is_there_with_all_that_is_asked_for(history: History, suite: Suit
         "run": "run 0", "at": 0, "created": "2026-03-01T12:00:00+00:00", "device": "Chromium 150", "verdict": "fail",
         "flaky": False, "attempts": ["fail", "fail"], "max_abs_error": 1e-7, "max_ulp": 2.0, "mismatched": 3,
         "total": 96, "variant": "256", "message": "3 of 96 elements differ", "seconds": 0.002, "gpu_seconds": 0.001,
+            "kernel_digest": "aaaa",
         "kernel_changed": False, "device_changed": False,
     }  # fmt: skip
     assert firefox["points"][0]["device"] == "Firefox 140.3esr"

@@ -117,7 +117,8 @@ def test_the_environment_names_a_database_too(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--test", "nothing"], "has no test 'nothing'"),
+        (["--test", "nothing"], "has no test 'nothing': `tapml show"),
+        (["--test", "n000"], "has no test 'n000', did you mean n000.s0?"),
         (["--kernel", "nothing"], "has no kernel 'nothing'"),
         (["--limit", "-1"], "--limit"),
         (["--database-url", "elsewhere"], "--database-url is no address"),

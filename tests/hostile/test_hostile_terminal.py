@@ -97,7 +97,7 @@ def test_show_and_export_print_no_escape_sequence(suite: Suite, capsys: pytest.C
     assert main(["show", str(suite.path), "--json", "-"]) == 0
     printed = capsys.readouterr().out
     checked(printed, markup=False)
-    assert json.loads(printed)["name"] == EVIL_UTF8, "JSON is exact"
+    assert json.loads(printed)["model"]["title"] == EVIL_UTF8, "JSON is exact"
     assert main(["export", str(suite.path), suite.tests[0].id, "--markdown", "-"]) == 0
     assert not OBEYED.search(capsys.readouterr().out)
 

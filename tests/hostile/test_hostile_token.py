@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
 from tapml.server.local import create_app
-from tapml.server.security import Security
+from tapml.server.security import INVITATION_SECONDS, Security
 from tapml.server.state import State
 from tapml.suite import Suite
 
@@ -153,6 +154,37 @@ def test_a_page_that_was_opened_with_the_token_is_shown_without_it(state: State)
     stranger = create_app(state).test_client()
     linked = {**opened, "Sec-Fetch-Site": "cross-site"}
     assert stranger.get(f"/runner?token={token_of(state)}", headers=linked).status_code == 200
+
+
+def test_a_pairing_link_pairs_one_browser_once(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(state)
+    holder = {"headers": {**CHANGE, "Cookie": f"tapml-token={token_of(state)}"}}
+    described = app.test_client(use_cookies=False).post("/api/pairings", **holder).json
+    assert token_of(state) not in str(described)
+    link = described["link"].partition("/runner")[2]
+    # Neither by another way nor at another place is it used up, nor worth anything.
+    for method, path in (("HEAD", "/runner"), ("POST", "/runner"), ("GET", "/api/suites"), ("GET", "/static/x")):
+        answer = app.test_client().open(path + link, method=method, headers=CHANGE)
+        assert answer.status_code == 403, (method, path)
+        assert "Set-Cookie" not in answer.headers, (method, path)
+    opened = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    phone = app.test_client()
+    answer = phone.get("/runner" + link, headers=opened)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/runner")
+    assert phone.get("/api/devices").status_code == 200
+    again = app.test_client().get("/runner" + link)
+    assert (again.status_code, "has been used" in again.text) == (403, True)
+    # The phone that reloads the address it was given is paired still.
+    assert phone.get("/runner" + link).status_code == 200
+    late = app.test_client(use_cookies=False).post("/api/pairings", **holder).json["link"].partition("/runner")[2]
+    now = time.monotonic()
+    monkeypatch.setattr("tapml.server.security.time.monotonic", lambda: now + INVITATION_SECONDS + 1)
+    assert app.test_client().get("/runner" + late).status_code == 403
+
+
+def test_only_so_many_pairing_links_wait(state: State) -> None:
+    codes = [state.security.invite() for _ in range(25)]
+    assert [state.security.redeem([code]) for code in codes] == [False] * 5 + [True] * 20
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example", "/suites/../../evil.example"])

@@ -15,6 +15,7 @@ from benchmarks.processes import running
 
 BENCHMARKS = [
     "benchmarks.onnx_nodes",
+    "benchmarks.onnx_nodes.browsers",
     "benchmarks.onnx_models",
     "benchmarks.torch_models",
     "benchmarks.references",

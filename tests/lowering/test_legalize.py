@@ -34,7 +34,7 @@ def test_the_module_is_the_one_that_tvm_makes(module: tvm.IRModule) -> None:
 
 def test_a_kernel_is_made_once_for_calls_that_are_alike(module: tvm.IRModule, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    plain = legalize._Alike.legalized
+    plain = legalize.Alike.legalized
 
     def counted(self: Any, function: legalize.Legalize, builder: Any, call: Any) -> Any:
         def noted(builder: Any, call: Any) -> Any:
@@ -43,7 +43,7 @@ def test_a_kernel_is_made_once_for_calls_that_are_alike(module: tvm.IRModule, mo
 
         return plain(self, noted, builder, call)
 
-    monkeypatch.setattr(legalize._Alike, "legalized", counted)
+    monkeypatch.setattr(legalize.Alike, "legalized", counted)
     legalize.legalized(module)
     # x * y stands for y * z and z * x, and x * x for z * z; a constant is part of its kernel.
     assert made.count("relax.multiply") == 2 + 10

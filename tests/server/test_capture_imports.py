@@ -57,6 +57,10 @@ def test_a_page_hands_a_capture_over_and_learns_how_it_did(
     answered = post(client, path.read_bytes())
     assert answered.status_code == 200, answered.json
     assert answered.json["suite"] == "small"
+    sha256 = suite.manifest["model"]["sha256"]
+    for digest, taken in ((sha256, "small"), ("1" * 64, None)):
+        asked = client.get(f"/api/captures/{digest}", headers={"Host": "127.0.0.1:1"})
+        assert asked.json == {"suite": taken}
     found = ended(client, answered.json["job"])
     assert (found["state"], found["error"], found["kind"]) == ("done", None, "import")
     assert {"type": "compare", "done": 2, "total": 2} in found["events"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,6 @@ from tapml.server.state import State
 from tapml.suite import Suite
 
 CHANGE = {"X-Tapml": "1"}
-
-
-@pytest.fixture
-def state(suite: Suite) -> Iterator[State]:
-    made = State(Security("127.0.0.1"), url="http://127.0.0.1:1")
-    made.suites.add(suite.path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def client(state: State) -> FlaskClient:
-    return create_app(state).test_client()
 
 
 def test_a_suite_is_listed_and_described(client: FlaskClient, suite: Suite) -> None:
@@ -110,6 +96,45 @@ def test_what_is_not_there_is_a_json_error(client: FlaskClient, path: str, statu
     assert isinstance(response.json["error"], str)
 
 
+FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("/results", 404, "There is no such page: / lists what is served"),
+        ("/models/<script>", 404, "This server has no models"),
+        ("/blobs/" + "0" * 64, 404, "No blob"),
+        ("/blobs/<script>", 400, "&lt;script&gt;"),
+        ("/?token=a&token=b", 400, "A parameter of the address is given twice"),
+    ],
+)
+def test_a_person_who_opens_what_is_not_there_sees_a_page(
+    client: FlaskClient, path: str, status: int, sentence: str
+) -> None:
+    page = client.get(path, headers={"Accept": FIREFOX})
+    assert (page.status_code, page.mimetype) == (status, "text/html")
+    assert sentence in page.text
+    assert "<script>" not in page.text
+    assert page.text.count("<h1>") == 1
+    for others in ("*/*", "application/json", "image/avif,image/webp,*/*"):
+        assert client.get(path, headers={"Accept": others}).json.keys() == {"error"}
+
+
+def test_the_api_answers_json_to_people_too(client: FlaskClient) -> None:
+    assert "no suite 'other'" in client.get("/api/suites/other", headers={"Accept": FIREFOX}).json["error"]
+    assert client.post("/results", headers={"Accept": FIREFOX, **CHANGE}).json.keys() == {"error"}
+
+
+def test_a_copy_of_a_suite_has_its_folders_name(client: FlaskClient, state: State, suite: Suite) -> None:
+    copy = suite.path.with_name("Other copy.suite")
+    shutil.copytree(suite.path, copy)
+    state.suites.add(copy)
+    names = {found["id"]: found["name"] for found in client.get("/api/suites").json}
+    assert names == {"small": suite.folder_name, "other-copy": "Other copy"}
+    assert Suite(copy).name == suite.name
+
+
 def test_foreign_pages_are_refused(client: FlaskClient) -> None:
     assert client.get("/api/suites", headers={"Host": "evil.example"}).status_code == 403
     assert client.get("/api/suites", headers={"Origin": "http://evil.example"}).status_code == 403
@@ -169,17 +194,23 @@ def test_a_job_runs_to_its_document(client: FlaskClient, state: State, suite: Su
 
     device = FakeRunner(state.hub, answer).device
     assert [d["id"] for d in client.get("/api/devices").json["connected"]] == [device.id]
+    assert client.get("/api/devices").json["connected"][0]["started"] is None
     body = {"kind": "validation", "suite": "small", "devices": [device.id], "kernels": None}
     ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
     assert ended["state"] == "done"
     assert ended["document"]["summary"]["pass"] == len(suite.tests)
     (saved,) = client.get("/api/suites/small/results").json["validations"]
     assert saved["tests"] == ended["document"]["tests"]
-    assert client.get("/api/suites/small/results").json["outdated"] == {}
     kernel = suite.tests[0].kernel
+    before = client.get("/api/suites/small/results").json["kernels"]
+    assert {name: now["digest"] for name, now in before.items()} == saved["kernel_digests"]
+    (told,) = (event for event in ended["events"] if event["type"] == "kernels")
+    assert told["digests"] == saved["kernel_digests"]
     wgsl = next((suite.path / "kernels").glob(f"{kernel}*.wgsl"))
     wgsl.write_text(wgsl.read_text() + "// edited\n")
-    assert client.get("/api/suites/small/results").json["outdated"] == {device.id: [kernel]}
+    after = client.get("/api/suites/small/results").json["kernels"]
+    assert {name for name in after if after[name] != before[name]} == {kernel}
+    assert after[kernel]["edited"]
     body["tests"] = [suite.tests[1].id]
     ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
     assert [test["id"] for test in ended["document"]["tests"]] == body["tests"]
@@ -220,3 +251,23 @@ def test_downloads_are_bounded_by_their_call(client: FlaskClient, state: State) 
     assert array.tobytes() == b"xxxx"
     assert answers == [413, 200]
     assert client.post("/api/calls/none/downloads", data=b"x", headers=CHANGE).status_code == 404
+
+
+def test_what_was_built_comes_compressed_to_whoever_takes_it(
+    client: FlaskClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapml.server.pages.STATIC", tmp_path)
+    (tmp_path / "a.js").write_text("plain")
+    (tmp_path / "a.js.gz").write_bytes(b"packed")
+    (tmp_path.parent / "b.js.gz").write_bytes(b"outside")
+    packed = client.get("/static/a.js", headers={"Accept-Encoding": "gzip, br"})
+    assert (packed.data, packed.headers["Content-Encoding"], packed.headers["Vary"]) == (
+        b"packed",
+        "gzip",
+        "Accept-Encoding",
+    )
+    assert "javascript" in packed.headers["Content-Type"]
+    for taken in ("identity", "", "gzip;q=0"):
+        plain = client.get("/static/a.js", headers={"Accept-Encoding": taken})
+        assert (plain.data, plain.headers.get("Content-Encoding")) == (b"plain", None)
+    assert client.get("/static/../b.js", headers={"Accept-Encoding": "gzip"}).status_code == 404

@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from bounded import INDICES, bounded_suite
 from repro_helpers import keep_result, nasty, read_data
+from tapml.devices.messages import digest_now
 from tapml.errors import InputError
 from tapml.sharing import Repro, export, file_name, load_repro, of_suite
 from tapml.sharing.document import checked
@@ -235,6 +236,25 @@ def test_the_worst_device_is_reported_unless_one_is_named(suite: Suite, test_id:
     assert report.result["verdict"] == "pass"
     with pytest.raises(InputError, match="there are results of Bad 1, Good 1"):
         of_suite(suite, test_id, "ugly")
+
+
+def test_no_verdict_goes_along_with_other_wgsl_than_it_is_of(suite: Suite, test_id: str) -> None:
+    kernel = suite.test(test_id).kernel
+    keep_result(suite, test_id, "pass", "Good 1", kernels={kernel: digest_now(suite, kernel)})
+    keep_result(suite, test_id, "fail", "Early 1")  # of an earlier version of tapml, which kept no digests
+    file = suite.path / "kernels" / suite.kernel_files(kernel)[0].name
+    text = file.read_text()
+    file.write_text(f"{text}// edited\n")
+    found = of_suite(suite, test_id).document
+    assert found.report is not None
+    assert (found.report.device["name"], found.others) == ("Early 1", [])
+    with pytest.raises(InputError, match=f"what Good 1 said of test .* is of other WGSL: {kernel} was edited since"):
+        of_suite(suite, test_id, "good")
+    # It is of the same text again.
+    file.write_text(text)
+    report = of_suite(suite, test_id, "good").document.report
+    assert report is not None
+    assert report.result["verdict"] == "pass"
 
 
 def test_a_file_name_is_fit_for_every_system(repro: Repro) -> None:

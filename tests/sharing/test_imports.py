@@ -14,6 +14,7 @@ from tapml.sharing import Repro, of_suite
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
+from tapml.validation.hybrid import carved_choices
 from tapml.validation.offload import Offload
 from tapml.validation.operatorwise import OperatorRun
 
@@ -65,6 +66,7 @@ def test_a_test_joins_a_suite_and_the_model_stays_as_it_is(repro: Repro, suite: 
     joined.verify()
     document = OperatorRun(JobContext(joined, [FakeRunner(DeviceHub(), all_pass).device], Blobs())).run()
     assert document["summary"]["pass"] == before + 1
+    assert carved_choices(joined, joined.graphs[0], joined.tests) == {}, "its node is none of the model's"
 
 
 def test_a_test_that_is_there_already_is_not_added_again(repro: Repro, suite: Suite, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tapml.errors import InputError
-from tapml.folder import FileMissing, Folder
+from tapml.folder import FileMissing, Folder, Held
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 
 SECRET = b"somebody else's"
@@ -110,6 +110,18 @@ def test_sizes_are_bounded(folder: Folder) -> None:
         folder.read("sub/nothing", 3)
     with pytest.raises(FileMissing, match="is missing"):
         folder.read("nothing/nothing", 3)
+
+
+def test_what_is_held_stays_what_was_read_first_and_the_rest_does_not(folder: Folder) -> None:
+    held = Held(folder, "sub")
+    folder.write("other", b"data")
+    assert (held.read("sub/file", 9), held.read("other", 9)) == (b"data", b"data")
+    held.write("sub/file", b"edited")
+    held.write("other", b"edited")
+    assert (held.read("sub/file", 9), held.read("other", 9)) == (b"data", b"edited")
+    assert folder.read("sub/file", 9) == b"edited"
+    folder.write("sub/later", b"read later")
+    assert held.read("sub/later", 99) == b"read later"
 
 
 def test_links_are_replaced_and_removed_not_followed(folder: Folder, outside: Path) -> None:

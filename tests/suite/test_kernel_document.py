@@ -12,6 +12,7 @@ import pytest
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.errors import InputError
+from tapml.server.watching import state_of
 from tapml.suite import Suite
 
 Document = dict[str, Any]
@@ -227,3 +228,22 @@ def test_sizes_of_a_kernel_without_symbols_are_told(suite: Suite) -> None:
     path_of(suite, "softmax").write_text(document)
     with pytest.raises(InputError, match=r"a size is given for n, and there is no symbol n here: there are none"):
         Suite(suite.path).bundle("softmax")
+
+
+def test_another_launch_is_an_edit_until_it_is_undone(suite: Suite) -> None:
+    """The WGSL is what was generated; who launches more workgroups of it does not run what was generated."""
+    kernel = suite.kernels[0]
+    before = path_of(suite, kernel).read_text()
+    assert not suite.kernel(kernel).edited
+
+    def more(document: Document) -> None:
+        document["variants"][0]["launches"][0]["grid"][0] += 1
+
+    rewrite(suite, kernel, more)
+    assert not any(file.edited for file in suite.kernel_files(kernel))
+    assert suite.edited_kernels == [kernel]
+    assert state_of(suite, kernel)["edited"]
+    rewrite(suite, kernel, lambda document: document["compiler"].pop("generated_sha256"))
+    assert suite.edited_kernels == [], "what a former version carved does not tell"
+    path_of(suite, kernel).write_text(before)
+    assert suite.edited_kernels == []

@@ -25,6 +25,15 @@ def test_tensors_are_stored_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store.get(first), array)
 
 
+def test_a_tensor_that_another_writer_left_half_written_is_written_whole(tmp_path: Path) -> None:
+    store = TensorStore(tmp_path / "tensors", unseen=True)
+    array = np.arange(6, dtype=np.float32)
+    ref = store.put(array)
+    store.path(ref.digest).write_bytes(b"ha")
+    assert store.put(array) == ref
+    np.testing.assert_array_equal(store.get(ref), array)
+
+
 def test_transposed_and_big_endian_arrays_are_stored_dense_and_little_endian(tmp_path: Path) -> None:
     store = TensorStore(tmp_path)
     array = np.arange(6, dtype=">f4").reshape(2, 3)
