@@ -92,7 +92,14 @@ export function useGraphView(
       kept.current = text;
       setPlace(text);
     }, REST_MS);
-    return () => clearTimeout(rest);
+    // Whoever goes back within that time has left the entry that it would have been written into: the one that is shown
+    // then keeps what it says.
+    const left = () => clearTimeout(rest);
+    addEventListener("popstate", left);
+    return () => {
+      left();
+      removeEventListener("popstate", left);
+    };
   }, [view]);
 
   return {
