@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import re
 import shutil
 import signal
@@ -24,6 +26,9 @@ from temporary import temporary_files_of_programs
 from workers import in_order, made_once
 
 __all__ = ["pytest_runtest_setup", "tapml", "temporary_files_of_programs"]  # a hook, and a fixture for all
+
+# Of what a shell starts with `&`, Ctrl-C is ignored, also in all that it starts: `serving` could not end a server.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEXT = "Every operator of this model is tested in the browser."
 
@@ -132,9 +137,13 @@ def read_json(path: Path) -> Any:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """To be listened on later, or twice. It is below those that the system gives to whoever asks for any (Linux: from
+    32768, others: from 49152): another worker's server or browser cannot take it meanwhile."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
@@ -157,7 +166,3 @@ def listening(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
     return str(url)
-
-
-def port_of(url: str) -> int:
-    return int(url.rsplit(":", 1)[1])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect, sync_playwright
 
 from tapml.browsers import options
 
@@ -16,6 +17,11 @@ PLAIN = "plain"
 """Chromium as it comes: without WebGPU on Linux."""
 
 VIEWPORT = {"width": 1440, "height": 1000}
+
+PATIENCE = 60_000
+"""In ms. What comes, comes at once on a quiet machine; Playwright's own 5 s are not enough for one that is shared."""
+
+expect.set_options(timeout=PATIENCE)
 
 Opened = Callable[..., AbstractContextManager[Page]]
 """opened(name, **context): a page in a browser; no error of ours may be on its console when it is closed.
@@ -40,6 +46,7 @@ class People:
     @contextmanager
     def opened(self, name: str, **context: Any) -> Iterator[Page]:
         page = self.browser(name).new_page(**context)
+        page.set_default_timeout(PATIENCE)
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: problems.append(message.text) if _is_ours(name, message) else None)
@@ -60,6 +67,14 @@ class People:
 
     def close(self) -> None:
         self._open.close()
+
+
+def eventually(page: Page, condition: Callable[[], bool], what: str) -> None:
+    """For what no `expect` can say. The page goes on meanwhile, and its content security policy does not matter."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not condition():
+        assert time.monotonic() < deadline, what
+        page.wait_for_timeout(50)
 
 
 def _is_ours(name: str, message: ConsoleMessage) -> bool:

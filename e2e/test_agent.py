@@ -14,7 +14,7 @@ import pytest
 from field_tasks import TASK, Group
 
 import tapml as package
-from pages import PLAIN, Opened
+from pages import PLAIN, Opened, eventually
 from sites import running
 from tapml.field.releases import Plan
 from tapml.field.service.serving import FieldServer
@@ -247,8 +247,11 @@ def test_a_task_runs_beside_a_page_and_reaches_nothing_else(group: Group, tmp_pa
             assert turns[0] > 20
             assert turns[1:] == ["time", True]
             assert page.evaluate("run({do: 'sum', of: [4]})")["result"] == 4
-            page.wait_for_timeout(100)
-            counts = Store(group.path / "field.sqlite3").counts(Store(group.path / "field.sqlite3").releases()[0])
+            store = Store(group.path / "field.sqlite3")
+            (release, *_) = store.releases()
+            # The agent tells the service by itself, after `run` has ended.
+            eventually(page, lambda: store.counts(release).devices > 0, "no report of the device came")
+            counts = store.counts(release)
             assert (counts.devices, counts.failed) == (1, 0)  # by the device's first report
         assert evil.asked == ["/control"]
         assert own.asked == []

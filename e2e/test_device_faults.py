@@ -18,7 +18,7 @@ import simple_websocket
 from playwright.sync_api import Browser, Page
 
 import tapml as tml
-from conftest import Edit, command, listening, port_of, read_json, serving, tapml
+from conftest import Edit, command, free_port, listening, read_json, serving, tapml
 from faults import SEVERAL, Network, Run, until
 from pages import People
 from process_watch import command_line, zombies
@@ -55,7 +55,7 @@ def page(chromium: Browser, server: Server) -> Iterator[Page]:
 
 
 def joined(server: Server) -> Device:
-    device = server.state.hub.wait_for(lambda found: True, 30)
+    device = server.state.hub.wait_for(lambda found: True, 120)
     assert device is not None
     return device
 
@@ -90,10 +90,12 @@ def test_a_gpu_device_destroyed_between_calls_is_no_wrong_result(server: Server,
 
 
 def test_a_closed_tab_ends_its_run_at_once(server: Server, page: Page, chromium: Browser, suite: Path) -> None:
-    run = Run(server, suite, joined(server), SEVERAL)
+    device = joined(server)
+    device.grace_seconds = 600  # were it waited for, the run would not end
+    run = Run(server, suite, device, SEVERAL)
     run.reported(4)
     page.close()
-    results = run.finish(20)  # nobody waits for it to come back, which is 25 s
+    results = run.finish(120)
     lost = [test for test in results.values() if test["verdict"] != "pass"]
     assert lost
     assert all("its page was closed" in test["message"] for test in lost)
@@ -130,19 +132,20 @@ def test_ten_seconds_without_network_lose_nothing(server: Server, chromium: Brow
 
 
 def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Path) -> None:
-    first = subprocess.Popen(command("serve", suite, "--port", "0"), stdout=subprocess.PIPE, text=True)
+    port = free_port()
+    first = subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True)
     url = listening(first)
     with first, start("chromium", f"{url}/runner"):
         validate = ("validate", suite, "--device", url, *(word for name in SEVERAL for word in ("--kernel", name)))
         client = subprocess.Popen(command(*validate), stderr=subprocess.PIPE, text=True)
         journal = suite / "results" / "running"
-        until(lambda: sum(len(p.read_text().splitlines()) for p in journal.glob("*.jsonl")) > 6, "verdicts", 90)
+        until(lambda: sum(len(p.read_text().splitlines()) for p in journal.glob("*.jsonl")) > 6, "verdicts", 240)
         first.send_signal(signal.SIGKILL)
         first.wait()
         (left,) = journal.glob("*.jsonl")
         reported = [json.loads(line) for line in left.read_text().splitlines()[1:]]
-        with serving(suite, port_of(url)):
-            _, said = client.communicate(timeout=90)
+        with serving(suite, port):
+            _, said = client.communicate(timeout=240)
             assert client.returncode == 1
             assert "was stopped in the middle of this run" in said
             (saved,) = Suite(suite).results("validation")
@@ -182,10 +185,11 @@ def test_an_endless_kernel_is_named_and_the_others_go_on(
 
 def test_a_device_process_that_is_killed_is_started_again(server: Server, suite: Path) -> None:
     device = server.state.device("node-dawn")
+    device.grace_seconds = 600  # were it waited for, the run would not end
     # Other tests' devices may live on beside it; this one is the youngest.
     devices = [child for child in psutil.Process().children() if "device.mjs" in command_line(child)]
     victim = max(devices, key=lambda child: child.create_time())
-    results = Run(server, suite, device, SEVERAL, at_first_verdict=victim.kill).finish(20)
+    results = Run(server, suite, device, SEVERAL, at_first_verdict=victim.kill).finish(120)
     lost = [test for test in results.values() if test["verdict"] != "pass"]
     assert lost
     assert all("ended unexpectedly" in test["message"] for test in lost)
@@ -256,7 +260,7 @@ def test_only_a_page_that_is_going_away_is_not_waited_for(server: Server, code: 
     rogue.ask("hello", HELLO)
     (device,) = server.state.hub.connected()
     rogue.close(code)
-    until(lambda: device._connection is None, "the end of its connection", 5)
+    until(lambda: device._connection is None, "the end of its connection")
     assert device.connected == waits
     assert (device.why_gone == "its page was closed") != waits
 

@@ -13,14 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import command, free_port, port_of, read_json, serving, tapml
+from conftest import command, free_port, read_json, serving, tapml
 from process_watch import processes_named
 from tapml.browsers import start
 
 
 def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    with serving(suite) as url:
+    port = free_port()
+    with serving(suite, port) as url:
         browser = start("chromium", f"{url}/runner")
         try:
             first = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
@@ -28,7 +29,7 @@ def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) 
         except BaseException:
             browser.close()
             raise
-    with browser, serving(suite, port_of(url)):
+    with browser, serving(suite, port):
         again = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
         assert again.code == 0, again.err
         assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
@@ -45,6 +46,7 @@ def test_any_browser_that_is_opened_becomes_the_device(suite: Path, tmp_path: Pa
     said = ""
     while "open http://127.0.0.1:" not in said:
         said = process.stderr.readline()
+        assert said, "the command ended before it said where to open it"
     with start("firefox", said.split("open ")[1].strip()):
         process.communicate(timeout=120)
     assert process.returncode == 0
@@ -91,8 +93,10 @@ def test_ctrl_c_keeps_what_was_validated_and_leaves_no_process(suite: Path, tmp_
         start_new_session=True,
     )
     assert process.stderr is not None
-    while "validating" not in process.stderr.readline():
-        pass
+    said = ""
+    while "validating" not in said:
+        said = process.stderr.readline()
+        assert said, "the command ended before it validated anything"
     children = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
     process.communicate(timeout=120)

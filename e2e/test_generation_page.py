@@ -53,7 +53,7 @@ def test_a_tab_writes_and_each_token_opens_its_step(opened: Opened, suite: Path,
         status = page.get_by_label("Generation", exact=True).get_by_role("status")
         expect(status).to_contain_text("3 tokens behind a prompt of 6", timeout=SECONDS)
         expect(page.get_by_text("The likeliest token is the reference's in all 3 steps")).to_be_visible(timeout=SECONDS)
-        assert tokens.all_inner_texts() == [",", " he", " was"]
+        expect(tokens).to_have_text([",", " he", " was"])
         expect(page.get_by_role("row", name=re.compile("^prefill 6 "))).to_be_visible()
         expect(page.get_by_role("row", name=re.compile("^decode 2 "))).to_be_visible()
         expect(page.get_by_text("197 kB")).to_be_visible()
@@ -62,7 +62,7 @@ def test_a_tab_writes_and_each_token_opens_its_step(opened: Opened, suite: Path,
         tokens.nth(1).click()
         step = page.get_by_role("article", name="Step of position 7")
         expect(step.get_by_text("Step 1 of the suite: 135 operator tests")).to_be_visible()
-        assert "position=7" in page.url
+        expect(page).to_have_url(re.compile("position=7"))
         page.reload()
         expect(step.get_by_text("within the model's tolerance")).to_be_visible(timeout=SECONDS)
         tokens.nth(2).click()

@@ -26,9 +26,9 @@ def test_a_validation_fills_the_matrix_while_it_runs(
         page.get_by_role("button", name="Validate").click()
         matrix = page.get_by_label("Operators by device")
         softmax = matrix.locator("tr", has_text="softmax").first
-        expect(softmax.get_by_text("6 pass", exact=True)).to_be_visible(timeout=60_000)
+        expect(softmax.get_by_text("6 pass", exact=True)).to_be_visible()
         broken = matrix.locator("tr", has_text="layer_norm").first
-        expect(broken.get_by_text("12 fail", exact=True)).to_be_visible(timeout=60_000)
+        expect(broken.get_by_text("12 fail", exact=True)).to_be_visible()
         broken.get_by_text("12 fail", exact=True).click()
         details = page.get_by_label("Node n", exact=False)
         expect(details.get_by_text("elements differ beyond tolerance").first).to_be_visible()
@@ -51,9 +51,7 @@ def test_a_validation_fills_the_matrix_while_it_runs(
         page.reload()
         expect(matrix.get_by_role("columnheader", name="of bound")).to_have_attribute("aria-sort", "descending")
         expect(matrix.locator("tbody").first).to_contain_text("layer_norm")
-        expect(matrix.locator("tr", has_text="softmax").first.get_by_text("6 pass", exact=True)).to_be_visible(
-            timeout=20_000
-        )
+        expect(matrix.locator("tr", has_text="softmax").first.get_by_text("6 pass", exact=True)).to_be_visible()
 
 
 def test_an_edit_is_grey_until_it_has_run_and_one_in_the_page_is_tried_and_saved(
@@ -67,18 +65,18 @@ def test_an_edit_is_grey_until_it_has_run_and_one_in_the_page_is_tried_and_saved
         page.get_by_role("checkbox", name="chromium").uncheck()
         row = page.get_by_label("Operators by device").locator("tr", has_text="softmax").first
         page.get_by_role("button", name="Validate").click()
-        expect(page.get_by_text("Validation done")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("Validation done")).to_be_visible()
         expect(row.get_by_text("6 pass", exact=True)).to_be_visible()
 
         # On disk: grey, and by Run what the new text is.
         edit("softmax", lambda text: text.replace("exp(", "exp(0.5f + ", 1))
-        expect(row.get_by_text("was pass")).to_be_visible(timeout=10_000)
+        expect(row.get_by_text("was pass")).to_be_visible()
         details = page.get_by_label("Node n013")
         expect(details.get_by_text("pass, for older WGSL").first).to_be_visible()
         row.get_by_role("button", name="Run softmax again").click()
-        expect(row.get_by_text("6 fail", exact=True)).to_be_visible(timeout=30_000)
+        expect(row.get_by_text("6 fail", exact=True)).to_be_visible()
         file.write_text(generated)
-        expect(row.locator(".is-pass").first).to_be_visible(timeout=10_000)
+        expect(row.locator(".is-pass").first).to_be_visible()
 
         # In the page: tried first, and nothing is written.
         details.get_by_role("tab", name="Kernel").click()
@@ -88,31 +86,31 @@ def test_an_edit_is_grey_until_it_has_run_and_one_in_the_page_is_tried_and_saved
         page.keyboard.type("fn unfinished() -> i32 { return 0.5f; }")
         page.keyboard.press("ControlOrMeta+Enter")
         came = details.get_by_label("What the last run came to")
-        expect(came.get_by_text("6 error")).to_be_visible(timeout=30_000)
+        expect(came.get_by_text("6 error")).to_be_visible()
         expect(details.locator(".cm-lint-marker")).to_have_count(1)
         page.keyboard.press("ControlOrMeta+z")
         page.keyboard.type("// mine")
         assert file.read_text() == generated
         page.keyboard.press("ControlOrMeta+Enter")
-        expect(came.get_by_text("6 pass")).to_be_visible(timeout=30_000)
+        expect(came.get_by_text("6 pass")).to_be_visible()
 
         # Two writers are told, and the second one decides.
         file.write_text(f"{generated}// theirs\n")
-        expect(details.get_by_role("alert").get_by_text("somebody else")).to_be_visible(timeout=10_000)
+        expect(details.get_by_role("alert").get_by_text("somebody else")).to_be_visible()
         details.get_by_role("button", name="Keep mine").click()
         assert "theirs" in file.read_text()
         details.get_by_role("button", name="Save").click()
         expect(details.get_by_text("not saved")).to_have_count(0)
         assert file.read_text().endswith("// mine")
         # What was tried is what the file is now.
-        expect(row.locator(".is-pass").first).to_be_visible(timeout=10_000)
+        expect(row.locator(".is-pass").first).to_be_visible()
 
 
 def test_the_device_page_says_what_it_is(opened: Opened, suite: Path) -> None:
     """This Chromium runs without the WebGPU flag: the page must say what to switch on."""
     with serving(suite) as url, opened(PLAIN, viewport=VIEWPORT) as page:
         page.goto(f"{url}/runner")
-        page.wait_for_selector("body[data-state=unavailable], body[data-state=ready]", timeout=30_000)
+        page.wait_for_selector("body[data-state=unavailable], body[data-state=ready]")
         if page.locator("body").get_attribute("data-state") == "unavailable":
             expect(page.get_by_role("alert")).to_contain_text("enable-unsafe-webgpu")
         else:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from conftest import Edit, copied, off_by_one, port_of, read_json, rewrite, serving, tapml
+from conftest import Edit, copied, free_port, off_by_one, read_json, rewrite, serving, tapml
 from pages import BROWSERS, Opened
 from preloaded import python
 from tapml.server import Server
@@ -24,7 +24,7 @@ _DONE = "body[data-state=done], body[data-state=error]"
 def run_to_end(page: Page, url: str) -> str | None:
     """Open a page that runs a test: its verdict."""
     page.goto(url)
-    page.wait_for_selector(_DONE, timeout=60_000)
+    page.wait_for_selector(_DONE)
     return page.locator("body").get_attribute("data-verdict")
 
 
@@ -101,7 +101,8 @@ def test_a_link_reproduces_what_was_reported(
 ) -> None:
     suite, _ = validated
     broken = next(test["id"] for test in carved_tests(suite) if test["kernel"] == "layer_norm")
-    with serving(suite) as url:
+    port = free_port()
+    with serving(suite, port) as url:
         ran = tapml("share", suite, broken, "--device", "chromium", "--server", url)
         assert ran.code == 0, ran.err
         link = ran.out.strip()
@@ -109,10 +110,9 @@ def test_a_link_reproduces_what_was_reported(
             with opened(name, viewport={"width": 1200, "height": 900}) as page:
                 assert run_to_end(page, link) == "fail"
                 body = page.locator("body")
-                assert body.get_attribute("data-reproduced") == "yes"
+                expect(body).to_have_attribute("data-reproduced", "yes")
                 expect(body).to_contain_text("Reproduced here too")
                 page.screenshot(path=tmp_path / f"{name}.png")
-    port = port_of(url)
     with serving(suite, port), opened("chromium") as page:
         assert run_to_end(page, link) == "fail", "after a restart"
     assert tapml("share", suite, "--json", tmp_path / "shares.json").code == 0
@@ -138,7 +138,7 @@ def test_a_verdict_does_not_go_along_with_a_kernel_that_was_mended_since(
     with opened("chromium") as page:
         verdict = run_to_end(page, path.as_uri())
         assert verdict == "pass"
-        assert page.locator("body").get_attribute("data-reproduced") == "unreported"
+        expect(page.locator("body")).to_have_attribute("data-reproduced", "unreported")
 
 
 def test_the_python_script_says_the_same(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> None:
