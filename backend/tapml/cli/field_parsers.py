@@ -109,6 +109,14 @@ def _releases(commands: Commands) -> None:
         "--tunnel-port", type=int, metavar="PORT",
         help="port of the tunnel that takes what tasks send (default: the one after --port; 0: any free one)",
     )  # fmt: skip
+    serve.add_argument(
+        "--address-rate", type=float, default=100, metavar="N",
+        help="requests a second of one address, and 20 times as many at once (default 100)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--device-rate", type=float, default=5, metavar="N",
+        help="requests with a profile a second of one device, and 20 times as many at once (default 5)",
+    )  # fmt: skip
 
 
 def _demo(commands: Commands) -> None:

@@ -17,6 +17,7 @@ from tapml.cli.outputs import Outputs
 from tapml.errors import InputError
 from tapml.field.releases import Release, step_name
 from tapml.field.service.fleet_state import milliseconds
+from tapml.field.service.limits import Limits
 from tapml.field.service.serving import FieldServer
 from tapml.field.storage.store import Store
 from tapml.field.tasks.publish import published_path
@@ -62,6 +63,7 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
         options.group, _database(options), grants=options.grants, origins=options.allow_origin, host=options.host,
         port=options.port, suites=options.suite, pages=options.pages, simulation_page=options.simulate,
         tunnel_port=options.port + 1 if options.tunnel_port is None and options.port else options.tunnel_port or 0,
+        limits=Limits(options.address_rate, options.device_rate),
     ) as server:  # fmt: skip
         console.print(f"the field is served at {server.url} (Ctrl-C ends it)")
         console.print(f"its tunnel at {server.tunnel_url}")

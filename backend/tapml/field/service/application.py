@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Collection
@@ -17,6 +18,7 @@ from tapml.field.profiles import HEADER, Profile, parse_profile
 from tapml.field.service import console_views
 from tapml.field.service.fleet_state import FleetState
 from tapml.field.service.judging import MOST_BYTES, Judging
+from tapml.field.service.limits import Limiter
 from tapml.field.signing import granted_subject
 from tapml.field.tasks.published import Published
 from tapml.folder import FileInside, FileMissing, Folder
@@ -49,6 +51,7 @@ _SERVED = [
     "GET /field/exclusive/MANIFEST/files/PATH",
 ]
 _ALLOWED_HEADERS = f"{HEADER}, {GRANT_HEADER}, Content-Type, Range"
+_EXPOSED_HEADERS = f"{ANSWER_HEADER}, Retry-After"
 
 
 class Report(Message):
@@ -71,10 +74,12 @@ def create_app(
     local: bool,
     console_key: str | None = None,
     pages: Folder | None = None,
+    limiter: Limiter | None = None,
 ) -> Flask:
     """`grants`: the public key of who signs grants; without it nobody has exclusive files. `origins`: whose pages may
     ask. `local`: only this machine may, by its own names. `judging`: takes samples, and gives the tests made of them.
-    `console_key`: opens the console. `pages`: web pages of this origin, at /pages/."""
+    `console_key`: opens the console. `pages`: web pages of this origin, at /pages/.
+    `limiter`: how often an address and a device may ask; without it there is no limit."""
     app = Flask("tapml.field", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = _MOST_BODY
     app.url_map.merge_slashes = False
@@ -87,7 +92,9 @@ def create_app(
         origin = request.headers.get("Origin")
         if origin is not None and origin not in origins and origin != request.host_url.rstrip("/"):
             abort(403, "pages of this origin may not ask: start the server with --allow-origin")
-        return Response(status=204) if request.method == "OPTIONS" else None
+        if request.method == "OPTIONS":
+            return Response(status=204)
+        return None if limiter is None else _limited(limiter)
 
     @app.after_request
     def finish(response: Response) -> Response:
@@ -101,7 +108,7 @@ def create_app(
         if (origin := request.headers.get("Origin")) in origins and origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
-            response.headers["Access-Control-Expose-Headers"] = ANSWER_HEADER
+            response.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
             response.vary.add("Origin")
         if request.method == "GET" and HEADER in request.headers and response.status_code < 400:
             # A profile that is wrong never breaks the page's own request.
@@ -191,6 +198,22 @@ def create_app(
         console_views.add(looked_at, state, console_key)
     app.register_blueprint(looked_at)
     return app
+
+
+def _limited(limiter: Limiter) -> Response | None:
+    wait, who = limiter.address(request.remote_addr or ""), "address"
+    if wait == 0 and HEADER in request.headers:
+        try:
+            wait, who = limiter.device(_profile().device), "device"
+        except InputError:
+            return None  # whoever reads the profile says what is wrong with it
+    if wait == 0:
+        return None
+    seconds = math.ceil(wait)
+    answer = jsonify({"error": f"this {who} asks too often: ask again in {seconds} s"})
+    answer.status_code = 429
+    answer.headers["Retry-After"] = str(seconds)
+    return answer
 
 
 def _profile() -> Profile:

@@ -15,6 +15,7 @@ from tapml.errors import InputError
 from tapml.field.service.application import create_app
 from tapml.field.service.fleet_state import FleetState, milliseconds
 from tapml.field.service.judging import Judging
+from tapml.field.service.limits import Limiter, Limits
 from tapml.field.service.simulator import Simulator
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.signing import MANIFEST, verify
@@ -46,11 +47,12 @@ class FieldServer:
         pages: Path | None = None,
         simulation_page: str | None = None,
         tunnel_port: int = 0,
+        limits: Limits | None = None,
     ) -> None:
         """`suites`: those that tasks' models were built from, by which captured calls are judged. `pages`: a folder of
         web pages, served at /pages/ with the runtime. `simulation_page`: what simulation steps open in browsers, an
         address or a path of this server's. `tunnel_port`: where the tunnel listens; 0 is any free
-        one."""
+        one. `limits`: how often an address and a device may ask; without them there is no limit."""
         if not group.is_dir():
             raise InputError(f"{group} is no folder: make a group with `tapml field init`")
         for origin in origins:
@@ -65,6 +67,7 @@ class FieldServer:
         app = create_app(
             self.state, Published(published_path(group)), self.judging, grants=grants, origins=origins,
             local=_is_local(host), console_key=console_key, pages=pages_folder(pages) if pages else None,
+            limiter=Limiter(limits) if limits else None,
         )  # fmt: skip
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._server = listen(host, port, app, None)

@@ -1,0 +1,74 @@
+"""How often one address, and one device, may ask: a bucket of tokens each, that fills evenly."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tapml.errors import InputError
+
+_MOST_KEYS = 100_000
+"""Buckets that are kept; beyond, the one that was used least lately is forgotten."""
+_BURST_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Requests a second; at once it may be those of 20 seconds."""
+
+    address: float = 100
+    """Of an address, behind which may be a whole office."""
+    device: float = 5
+
+
+class Limiter:
+    """May be asked by several threads. Raises InputError where a limit is none."""
+
+    def __init__(
+        self, limits: Limits, now: Callable[[], float] = time.monotonic, *, most_keys: int = _MOST_KEYS
+    ) -> None:
+        for name, rate in (("address", limits.address), ("device", limits.device)):
+            if not 0 < rate <= 1e6:
+                raise InputError(f"a limit of {rate:g} requests a second of one {name} is none: give 0.1 or more")
+        self._rates = {"address": limits.address, "device": limits.device}
+        self._now, self._most_keys = now, most_keys
+        self._lock = threading.Lock()
+        # The moment at which each bucket is full again; one that is full by now needs none.
+        self._full: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def address(self, text: str) -> float:
+        """Seconds to wait; 0 where it may go on."""
+        return self._take("address", _network(text))
+
+    def device(self, name: str) -> float:
+        """Likewise."""
+        return self._take("device", name)
+
+    def _take(self, kind: str, name: str) -> float:
+        rate, now, key = self._rates[kind], self._now(), (kind, name)
+        with self._lock:
+            full = max(self._full.get(key, now), now) + 1 / rate
+            # One request fits always, however low the rate is.
+            wait = full - now - max(_BURST_SECONDS, 1 / rate)
+            if wait > 1e-9:
+                return wait
+            self._full[key] = full
+            self._full.move_to_end(key)
+            if len(self._full) > self._most_keys:
+                self._full.popitem(last=False)
+        return 0.0
+
+
+def _network(text: str) -> str:
+    """Of IPv6 the network of one customer: within it addresses are free."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or ipaddress.ip_network((int(address), 64), strict=False))
+    return str(address)
