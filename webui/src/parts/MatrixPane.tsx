@@ -1,12 +1,13 @@
 /** Operators x devices, failures first. Fills in while a validation runs. */
 
+import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { DeviceDocument } from "../api/generated/results";
 import { foldable } from "../graph/outline";
 import { adapter, browser, count, deviceText } from "../model/format";
 import { type Matrix, matching, troubled } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
-import { figuresOf, GROUPS, grouped, SORTS, type Sort, sorted, whole } from "../model/triage";
+import { figuresOf, GROUPS, grouped, type Row, SORTS, type Sort, sorted, whole } from "../model/triage";
 import { type Counts, describe, total } from "../model/verdicts";
 import { useQuery } from "../state/router";
 import { Loading } from "./Basics";
@@ -51,6 +52,26 @@ export function MatrixPane(props: MatrixPaneProps) {
     setOpen(next);
   };
   const heads = { sort, choose: (next: Sort) => setSort(next === sort || next === "failures" ? null : next) };
+  // Whoever scrolls changes nothing of these, and a row that is the same one as before is not drawn again.
+  const made = useMemo(() => new Map<string, JSX.Element>(), [props, rows, open, figures, all]);
+  const drawnRow = (row: Row, place: number) => {
+    const known = made.get(row.name);
+    if (known !== undefined) return known;
+    const part = (
+      <MatrixRow
+        key={row.name}
+        {...props}
+        row={row}
+        place={place}
+        open={open.has(row.name)}
+        toggle={toggle}
+        figures={figures}
+        all={all}
+      />
+    );
+    made.set(row.name, part);
+    return part;
+  };
   const columns = { bound: all.bound !== null, gpu: all.gpu !== null };
   const extra = Number(columns.bound) + Number(columns.gpu);
   return (
@@ -117,18 +138,7 @@ export function MatrixPane(props: MatrixPaneProps) {
             </tr>
           </thead>
           <Room pixels={drawn.above} />
-          {rows.slice(drawn.first, drawn.last).map((row, at) => (
-            <MatrixRow
-              key={row.name}
-              {...props}
-              row={row}
-              place={drawn.first + at}
-              open={open.has(row.name)}
-              toggle={toggle}
-              figures={figures}
-              all={all}
-            />
-          ))}
+          {rows.slice(drawn.first, drawn.last).map((row, at) => drawnRow(row, drawn.first + at))}
           <Room pixels={drawn.below} />
         </table>
         {rows.length === 0 && <p class="hint">No operator matches.</p>}

@@ -4,7 +4,7 @@ import type { RefObject } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** Rows come and go so many at a time. */
-export const PIECE = 40;
+export const PIECE = 10;
 /** Pixels of a row, until one was measured. */
 const ROW = 34;
 
@@ -59,8 +59,8 @@ export function useRowWindow(count: number, box: RefObject<HTMLElement | null>):
     if (found === null) return;
     const height = Math.min(found.clientHeight, innerHeight);
     const top = found.scrollTop + Math.max(0, -found.getBoundingClientRect().top);
-    // In steps: a frame of scrolling seldom draws anything.
-    const step = Math.max(200, height / 2);
+    // In steps, each of a few rows: many at once are a stutter.
+    const step = Math.max(200, height / 4);
     const at = { top: Math.floor(top / step) * step, height: Math.ceil(height / step) * step };
     setSeen((old) => (old.top === at.top && old.height === at.height ? old : at));
   }, [box]);
