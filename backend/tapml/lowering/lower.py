@@ -26,10 +26,12 @@ from tapml.lowering.fuse import fuse, with_narrow_joins
 from tapml.lowering.legalize import legalized
 from tapml.lowering.names import names_of_results
 from tapml.lowering.operator import Operator
+from tapml.lowering.plain_moves import with_plain_moves
 from tapml.lowering.pooling import with_bounded_windows
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.lowering.sizes import expression_of
 from tapml.lowering.specialize import specialized
+from tapml.lowering.squares import with_means_of_squares
 from tapml.operators.document import to_json_text
 from tapml.operators.external import External, external_of
 from tapml.operators.program import OperatorProgram
@@ -126,7 +128,8 @@ def lower(
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(module)))
+            plain = with_means_of_squares(with_plain_moves(module))
+            written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(plain)))
             legal = operators(specialized(written))
             legal, fused = fuse(legal)
             lowered = kernels(fused)
