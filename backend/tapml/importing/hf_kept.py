@@ -18,8 +18,8 @@ from tapml.importing.hf_caches import AttentionLayer, OwnCache
 from tapml.importing.hf_encoder import Source
 from tapml.importing.hf_masks import Mask, mask_kind
 
-CACHES = ("past_key_values", "cache_params", "state")
-"""What models call the argument and the field of what they return."""
+CACHES = ("cache", "past_key_values", "cache_params", "state")
+"""What models call the argument and the field of what they return: `cache` from transformers 5.24 on."""
 
 _KINDS = ("conv", "recurrent")
 
