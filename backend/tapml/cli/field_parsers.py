@@ -117,6 +117,10 @@ def _releases(commands: Commands) -> None:
         "--device-rate", type=float, default=5, metavar="N",
         help="requests with a profile a second of one device, and 20 times as many at once (default 5)",
     )  # fmt: skip
+    serve.add_argument(
+        "--behind-proxies", type=int, default=0, metavar="N",
+        help="N proxies stand before the service: who asks is whom the outermost of them saw (X-Forwarded-For)",
+    )  # fmt: skip
 
 
 def _demo(commands: Commands) -> None:

@@ -14,6 +14,8 @@ from tapml.errors import InputError
 _MOST_KEYS = 100_000
 """Buckets that are kept; beyond, the one that was used least lately is forgotten."""
 _BURST_SECONDS = 20
+_LONGEST = 100
+"""Of a name that is no address: whoever forwards it may write anything."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,19 @@ class Limiter:
         return 0.0
 
 
+def _without_port(text: str) -> str:
+    """Some proxies forward it with the address; each connection would be an address of its own."""
+    host, colon, port = text.rpartition(":")
+    bare = host if colon and port.isdecimal() and (host.endswith("]") or ":" not in host) else text
+    return bare.removeprefix("[").removesuffix("]")
+
+
 def _network(text: str) -> str:
     """Of IPv6 the network of one customer: within it addresses are free."""
     try:
-        address = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(_without_port(text))
     except ValueError:
-        return text
+        return text[:_LONGEST]
     if isinstance(address, ipaddress.IPv6Address):
         return str(address.ipv4_mapped or ipaddress.ip_network((int(address), 64), strict=False))
     return str(address)

@@ -16,6 +16,7 @@ from tapml.field.service.application import create_app
 from tapml.field.service.fleet_state import FleetState, milliseconds
 from tapml.field.service.judging import Judging
 from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.proxies import behind_proxies
 from tapml.field.service.simulator import Simulator
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.signing import MANIFEST, verify
@@ -48,11 +49,13 @@ class FieldServer:
         simulation_page: str | None = None,
         tunnel_port: int = 0,
         limits: Limits | None = None,
+        proxies: int = 0,
     ) -> None:
         """`suites`: those that tasks' models were built from, by which captured calls are judged. `pages`: a folder of
         web pages, served at /pages/ with the runtime. `simulation_page`: what simulation steps open in browsers, an
         address or a path of this server's. `tunnel_port`: where the tunnel listens; 0 is any free
-        one. `limits`: how often an address and a device may ask; without them there is no limit."""
+        one. `limits`: how often an address and a device may ask; without them there is no limit. `proxies`: how
+        many stand before the service, whose `X-Forwarded-For` tells who asks."""
         if not group.is_dir():
             raise InputError(f"{group} is no folder: make a group with `tapml field init`")
         for origin in origins:
@@ -63,12 +66,15 @@ class FieldServer:
         samples = SampleStore(database)
         self.state = FleetState(Store(database), FleetStore(database), samples)
         self.judging = Judging(group / "judged", samples, suites)
+        limiter = Limiter(limits) if limits else None
         console_key = secrets.token_urlsafe(16)
         app = create_app(
             self.state, Published(published_path(group)), self.judging, grants=grants, origins=origins,
             local=_is_local(host), console_key=console_key, pages=pages_folder(pages) if pages else None,
-            limiter=Limiter(limits) if limits else None,
+            limiter=limiter,
         )  # fmt: skip
+        if proxies:
+            app.wsgi_app = behind_proxies(app.wsgi_app, proxies)  # type: ignore[method-assign]
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._server = listen(host, port, app, None)
         shown = f"[{host}]" if ":" in host else host
@@ -80,8 +86,9 @@ class FieldServer:
         self._thread.start()
         try:
             self.tunnel = TunnelServer(
-                Records(database), milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins]
-            )
+                Records(database), milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins],
+                limiter=limiter, proxies=proxies,
+            )  # fmt: skip
         except InputError:
             self._server.shutdown()
             self._server.server_close()

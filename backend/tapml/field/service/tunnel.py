@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import ProtocolError
 
 from tapml.errors import InputError, TapmlError
+from tapml.field.service.limits import Limiter
+from tapml.field.service.proxies import address_behind
 from tapml.field.storage.records import Batch, Hello, Records, Sent
 from tapml.formats import validated
 from tapml.strict_json import parse_json
@@ -39,6 +42,7 @@ _RECEIVE_BYTES = 4096
 """What so many may become when they are inflated is bounded with it."""
 _MOST_AT_ONCE = 500
 _MOST_CONTAINERS = 20_000
+_FORWARDED = b"x-forwarded-for"
 _REMEDY = "; send what @tapml/agent sends"
 
 _log = logging.getLogger(__name__)
@@ -54,9 +58,19 @@ class TunnelServer:
     """Listens from its making until `stop`. Raises InputError where the address cannot be used."""
 
     def __init__(
-        self, records: Records, now: Callable[[], int], *, host: str, port: int, origins: Collection[str]
+        self,
+        records: Records,
+        now: Callable[[], int],
+        *,
+        host: str,
+        port: int,
+        origins: Collection[str],
+        limiter: Limiter | None = None,
+        proxies: int = 0,
     ) -> None:
+        """`limiter`: how often an address and a device may connect. `proxies`: how many stand before it."""
         self._records, self._now, self._origins = records, now, set(origins)
+        self._limiter, self._proxies = limiter, proxies
         self._stopping = False
         self._open = 0
         self._bytes = 0
@@ -137,6 +151,16 @@ class TunnelServer:
         """Pages say where they are from; who is none says nothing."""
         return origin is None or origin in self._origins
 
+    async def wait(self, peer: str, forwarded: Sequence[str]) -> float:
+        """Seconds until this address may connect; 0 where it may now."""
+        if self._limiter is None:
+            return 0.0
+        return await asyncio.to_thread(self._limiter.address, address_behind(peer, forwarded, self._proxies))
+
+    async def wait_of(self, device: str) -> float:
+        """Likewise, of a device."""
+        return 0.0 if self._limiter is None else await asyncio.to_thread(self._limiter.device, device)
+
     async def last(self, hello: Hello) -> int:
         return await asyncio.to_thread(self._records.last, hello.device, hello.stream)
 
@@ -208,6 +232,12 @@ class _Client:
 
     async def _accept(self, request: Request) -> bool:
         headers = {name.lower(): value for name, value in request.extra_headers}
+        forwarded = [value.decode("latin-1") for name, value in request.extra_headers if name.lower() == _FORWARDED]
+        peer: tuple[Any, ...] = self._writer.get_extra_info("peername") or ("",)
+        if wait := await self._server.wait(str(peer[0]), forwarded):
+            told = [(b"Retry-After", str(math.ceil(wait)).encode())]
+            await self._send(self._socket.send(RejectConnection(status_code=429, headers=told)))
+            return False
         origin = headers.get(b"origin")
         allowed = self._server.allowed(None if origin is None else origin.decode("latin-1"))
         if request.target != PATH or not allowed:
@@ -226,6 +256,9 @@ class _Client:
             found = parse_json(text, "a message", _REMEDY.removeprefix("; "), most_containers=_MOST_CONTAINERS)
             if self._hello is None:
                 self._hello = validated("the hello", Hello, found, _REMEDY)
+                if wait := await self._server.wait_of(self._hello.device):
+                    seconds = math.ceil(wait)
+                    return await self._close(f"this device connects too often: come again in {seconds} s", seconds)
                 last = await self._server.last(self._hello)
             else:
                 batch = validated("a batch", Batch, found, _REMEDY)
@@ -235,8 +268,10 @@ class _Client:
         await self._send(self._socket.send(TextMessage(json.dumps({"acknowledged": last}))))
         return True
 
-    async def _close(self, sentence: str) -> bool:
-        await self._send(self._socket.send(TextMessage(json.dumps({"error": sentence[:500]}))))
+    async def _close(self, sentence: str, wait: int | None = None) -> bool:
+        """`wait`: seconds until it may come again."""
+        told = {"error": sentence[:500], **({} if wait is None else {"wait": wait})}
+        await self._send(self._socket.send(TextMessage(json.dumps(told))))
         await self._send(self._socket.send(CloseConnection(CloseReason.POLICY_VIOLATION)))
         return False
 
