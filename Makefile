@@ -104,7 +104,7 @@ $(STAMPS)/run: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/run
-	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,webdriver,dev
+	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,redis,webdriver,dev
 	@touch $@
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)/run

@@ -19,6 +19,7 @@ from tapml.field import signing
 from tapml.field.profiles import HEADER
 from tapml.field.releases import Plan
 from tapml.field.service.application import ANSWER_HEADER, GRANT_HEADER, create_app
+from tapml.field.service.console_views import KEY_HEADER
 from tapml.field.service.fleet_state import FleetState
 from tapml.field.service.serving import FieldServer
 from tapml.field.signing import SigningKey, new_key
@@ -190,9 +191,11 @@ def test_pages_of_an_origin_that_was_named_may_ask(field: Field) -> None:
 
 
 def test_a_server_that_is_started_again_goes_on(field: Field, tmp_path: Path) -> None:
-    def ask(server: FieldServer, method: str, path: str, body: str | None = None) -> Any:
+    def ask(
+        server: FieldServer, method: str, path: str, body: str | None = None, more: dict[str, str] | None = None
+    ) -> Any:
         connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
-        connection.request(method, path, body, {**header(), "Content-Type": "application/json"})
+        connection.request(method, path, body, {**header(), "Content-Type": "application/json", **(more or {})})
         answer = connection.getresponse()
         found = json.loads(answer.read())
         connection.close()
@@ -200,8 +203,17 @@ def test_a_server_that_is_started_again_goes_on(field: Field, tmp_path: Path) ->
 
     told = json.dumps({"task": TASK, "version": "1.0", "failed": True})
     with FieldServer(field.group.path, tmp_path / "field.sqlite3") as server:
-        assert Tunnel(server.tunnel_url, Origin=server.url).send(1, "a") == {"acknowledged": 1}
-        assert server.tunnel.traffic()["records"] == 1
+        tunnel = Tunnel(server.tunnel_url, Origin=server.url)
+        assert tunnel.send(1, "a") == {"acknowledged": 1}
+        found = ask(server, "GET", "/field/console", None, {KEY_HEADER: server.console.partition("#")[2]})["traffic"]
+        (emitted,) = found.pop("emitted")
+        assert emitted.pop("latest") > 0
+        assert emitted == {"task": TASK, "version": "1.0", "name": "feature", "records": 1, "devices": 1}
+        assert found.pop("bytes") > 0
+        assert found == {
+            "redis": "none", "processes": 1, "answers": 0, "reports": 0, "connections": 1, "devices": None,
+            "streams": 1, "records": 1,
+        }  # fmt: skip
         assert [offer["version"] for offer in ask(server, "GET", "/field/answer")["install"]] == ["1.0"]
         assert ask(server, "POST", "/field/reports", told) == {"counted": True}
     with FieldServer(field.group.path, tmp_path / "field.sqlite3") as server:

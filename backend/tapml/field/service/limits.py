@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tapml.errors import InputError
 
@@ -27,12 +28,27 @@ class Limits:
     device: float = 5
 
 
+class Buckets(Protocol):
+    """Those of several processes."""
+
+    def take(self, kind: str, name: str, rate: float, burst: float) -> float | None:
+        """Seconds to wait for a token; None where they cannot be asked now. `rate`: tokens a second; `burst`: seconds
+        within which an empty bucket fills."""
+
+
 class Limiter:
     """May be asked by several threads. Raises InputError where a limit is none."""
 
     def __init__(
-        self, limits: Limits, now: Callable[[], float] = time.monotonic, *, most_keys: int = _MOST_KEYS
+        self,
+        limits: Limits,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        most_keys: int = _MOST_KEYS,
+        shared: Buckets | None = None,
     ) -> None:
+        """`shared`: asked first; where it is away the limits are those of this process."""
+        self._shared = shared
         for name, rate in (("address", limits.address), ("device", limits.device)):
             if not 0 < rate <= 1e6:
                 raise InputError(f"a limit of {rate:g} requests a second of one {name} is none: give 0.1 or more")
@@ -52,10 +68,13 @@ class Limiter:
 
     def _take(self, kind: str, name: str) -> float:
         rate, now, key = self._rates[kind], self._now(), (kind, name)
+        # One request fits always, however low the rate is.
+        burst = max(_BURST_SECONDS, 1 / rate)
+        if self._shared is not None and (told := self._shared.take(kind, name, rate, burst)) is not None:
+            return told
         with self._lock:
             full = max(self._full.get(key, now), now) + 1 / rate
-            # One request fits always, however low the rate is.
-            wait = full - now - max(_BURST_SECONDS, 1 / rate)
+            wait = full - now - burst
             if wait > 1e-9:
                 return wait
             self._full[key] = full

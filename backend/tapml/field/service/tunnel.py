@@ -72,8 +72,10 @@ class TunnelServer:
         self._records, self._now, self._origins = records, now, set(origins)
         self._limiter, self._proxies = limiter, proxies
         self._stopping = False
-        self._open = 0
-        self._bytes = 0
+        self.open = 0
+        """Connections."""
+        self.bytes = 0
+        """That came since the start."""
         self._loop = asyncio.new_event_loop()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(_MOST_AT_ONCE * 2)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,9 +103,7 @@ class TunnelServer:
     def traffic(self) -> dict[str, int]:
         """Records and streams in the database, and since the start connections that are open and bytes that came."""
         found = self._records.traffic()
-        return {
-            "streams": found["streams"], "records": found["records"], "open": self._open, "bytes": self._bytes,
-        }  # fmt: skip
+        return {"streams": found["streams"], "records": found["records"], "open": self.open, "bytes": self.bytes}
 
     def _run(self) -> None:
         writer = self._loop.create_task(self._write())
@@ -136,14 +136,14 @@ class TunnelServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self._open += 1
+        self.open += 1
         try:
-            if self._open <= MOST_OPEN:
+            if self.open <= MOST_OPEN:
                 await _Client(self, reader, writer).run()
         except (OSError, ProtocolError, TimeoutError, asyncio.CancelledError):
             pass  # it is gone, or speaks something else
         finally:
-            self._open -= 1
+            self.open -= 1
             self._tasks.discard(task)
             writer.close()
 
@@ -171,7 +171,7 @@ class TunnelServer:
         return await waiting.done
 
     def received(self, count: int) -> None:
-        self._bytes += count
+        self.bytes += count
 
 
 class _Client:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from tapml.field.profiles import Profile
@@ -39,8 +40,7 @@ class FleetStore:
         if not seen:
             return
         with self._database.writing() as connection:
-            for profile, at in seen.values():
-                _put(connection, profile, at)
+            _put(connection, [_told(profile, at) for profile, at in seen.values()])
             holding = _holding(connection)
             for release in releases:
                 _cover(connection, release.number, holding[release.plan.task, release.plan.version], now)
@@ -67,18 +67,23 @@ class FleetStore:
             return [] if connection is None else [(row[0], row[1]) for row in connection.execute(query)]
 
 
-def _put(connection: Connection, profile: Profile, at: int) -> None:
-    table = schema.devices
-    told: dict[str, Any] = {
+def _told(profile: Profile, at: int) -> dict[str, Any]:
+    return {
+        "device": profile.device,
         "at": at,
         "app": profile.app,
         "browser": f"{profile.browser.name} {profile.browser.version}",
         "gpu": f"{profile.gpu.vendor} {profile.gpu.architecture}".strip(),
         "holds": json.dumps(profile.holds),
     }
-    changed = connection.execute(sql.update(table).where(table.c.device == profile.device).values(told))
-    if not changed.rowcount:
-        connection.execute(sql.insert(table).values(device=profile.device, **told))
+
+
+def _put(connection: Connection, told: list[dict[str, Any]]) -> None:
+    """One statement for all: a device that is there already is changed."""
+    table = schema.devices
+    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+    changed = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+    connection.execute(insert.on_conflict_do_update(index_elements=[table.c.device], set_=changed), told)
 
 
 def _holding(connection: Connection) -> Counter[tuple[str, str]]:

@@ -84,6 +84,18 @@ class Traffic(TypedDict):
     records: int
 
 
+class Emitted(TypedDict):
+    """What came of a task under one name."""
+
+    task: str
+    version: str
+    name: str
+    records: int
+    devices: int
+    latest: int
+    """When the newest came: milliseconds since 1970."""
+
+
 class Records:
     """All raise InputError where the database is of no use."""
 
@@ -139,6 +151,23 @@ class Records:
                 for table in (_streams, _records)
             )
             return {"streams": streams, "records": records}
+
+    def emitted(self, most: int = 200) -> list[Emitted]:
+        """By task, version and name; what came last comes first."""
+        table = _records.c
+        key = (table.task, table.version, table.name)
+        latest = sql.func.max(table.received).label("latest")
+        counts = (sql.func.count().label("records"), sql.func.count(table.device.distinct()).label("devices"), latest)
+        query = sql.select(*key, *counts).group_by(*key).order_by(latest.desc(), *key).limit(most)
+        with self._database.reading() as connection:
+            rows = [] if connection is None else connection.execute(query).all()
+        return [
+            {
+                "task": row.task, "version": row.version, "name": row.name, "records": int(row.records),
+                "devices": int(row.devices), "latest": int(row.latest),
+            }
+            for row in rows
+        ]  # fmt: skip
 
     def values(self, task: str, most: int = 1000) -> list[tuple[str, str, int, Any]]:
         """Device, name, number and value of a task's records, the latest `most`, in the order they came."""
