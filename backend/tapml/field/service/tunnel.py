@@ -14,7 +14,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from wsproto import ConnectionType, WSConnection
@@ -23,7 +22,8 @@ from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import ProtocolError
 
-from tapml.errors import InputError, TapmlError
+from tapml.errors import InputError
+from tapml.field.service.gathered import Gathered
 from tapml.field.service.limits import Limiter
 from tapml.field.service.proxies import address_behind
 from tapml.field.storage.records import Batch, Hello, Records, Sent
@@ -48,12 +48,6 @@ _REMEDY = "; send what @tapml/agent sends"
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class _Waiting:
-    sent: Sent
-    done: asyncio.Future[int]
-
-
 class TunnelServer:
     """Listens from its making until `stop`. Raises InputError where the address cannot be used."""
 
@@ -69,7 +63,7 @@ class TunnelServer:
         proxies: int = 0,
     ) -> None:
         """`limiter`: how often an address and a device may connect. `proxies`: how many stand before it."""
-        self._records, self._now, self._origins = records, now, set(origins)
+        self._records, self._origins = records, set(origins)
         self._limiter, self._proxies = limiter, proxies
         self._stopping = False
         self.open = 0
@@ -77,7 +71,14 @@ class TunnelServer:
         self.bytes = 0
         """That came since the start."""
         self._loop = asyncio.new_event_loop()
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(_MOST_AT_ONCE * 2)
+        # They are sent again, when the database is back.
+        self._taking = Gathered[Sent, int](
+            lambda sent: records.take(sent, now()), "the tunnel's records are not taken for now", _MOST_AT_ONCE
+        )
+        self._greeting = Gathered[Hello, int](
+            lambda hellos: records.lasts([(one.device, one.stream) for one in hellos]),
+            "the tunnel welcomes nobody for now", _MOST_AT_ONCE,
+        )  # fmt: skip
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         # The caller's thread may have a loop of its own, which runs.
@@ -106,31 +107,16 @@ class TunnelServer:
         return {"streams": found["streams"], "records": found["records"], "open": self.open, "bytes": self.bytes}
 
     def _run(self) -> None:
-        writer = self._loop.create_task(self._write())
+        own = [self._loop.create_task(one.run()) for one in (self._taking, self._greeting)]
         self._loop.run_forever()
         if self._server is not None:
             self._server.close()
-        for task in (writer, *self._tasks):
+        ended = [*own, *self._tasks]
+        for task in ended:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(writer, *self._tasks, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.gather(*ended, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
-
-    async def _write(self) -> None:
-        while True:
-            waiting = [await self._queue.get()]
-            while len(waiting) < _MOST_AT_ONCE and not self._queue.empty():
-                waiting.append(self._queue.get_nowait())
-            try:
-                lasts = await asyncio.to_thread(self._records.take, [one.sent for one in waiting], self._now())
-            except TapmlError as error:  # they are sent again, when the database is back
-                _log.warning("the tunnel's records are not taken for now: %s", error)
-                for one in waiting:
-                    one.done.cancel()
-                continue
-            for one, last in zip(waiting, lasts, strict=True):
-                if not one.done.done():
-                    one.done.set_result(last)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -162,13 +148,12 @@ class TunnelServer:
         return 0.0 if self._limiter is None else await asyncio.to_thread(self._limiter.device, device)
 
     async def last(self, hello: Hello) -> int:
-        return await asyncio.to_thread(self._records.last, hello.device, hello.stream)
+        """The last number of its stream that is committed. Cancelled where it cannot be told now."""
+        return await self._greeting.ask(hello)
 
     async def take(self, sent: Sent) -> int:
-        """The last number that is committed, when this was. Cancelled where it cannot be now."""
-        waiting = _Waiting(sent, self._loop.create_future())
-        await self._queue.put(waiting)
-        return await waiting.done
+        """The same, when this is committed. Cancelled where it cannot be now."""
+        return await self._taking.ask(sent)
 
     def received(self, count: int) -> None:
         self.bytes += count

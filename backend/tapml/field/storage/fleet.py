@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from tapml.field.profiles import Profile
@@ -40,7 +39,8 @@ class FleetStore:
         if not seen:
             return
         with self._database.writing() as connection:
-            _put(connection, [_told(profile, at) for profile, at in seen.values()])
+            told = [_told(profile, at) for profile, at in seen.values()]
+            connection.execute(schema.upsert(connection, schema.devices), told)
             holding = _holding(connection)
             for release in releases:
                 _cover(connection, release.number, holding[release.plan.task, release.plan.version], now)
@@ -76,14 +76,6 @@ def _told(profile: Profile, at: int) -> dict[str, Any]:
         "gpu": f"{profile.gpu.vendor} {profile.gpu.architecture}".strip(),
         "holds": json.dumps(profile.holds),
     }
-
-
-def _put(connection: Connection, told: list[dict[str, Any]]) -> None:
-    """One statement for all: a device that is there already is changed."""
-    table = schema.devices
-    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
-    changed = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
-    connection.execute(insert.on_conflict_do_update(index_elements=[table.c.device], set_=changed), told)
 
 
 def _holding(connection: Connection) -> Counter[tuple[str, str]]:
