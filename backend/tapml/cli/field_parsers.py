@@ -124,6 +124,15 @@ def _releases(commands: Commands) -> None:
         help="requests with a profile a second of one device, and 20 times as many at once (default 5)",
     )  # fmt: skip
     serve.add_argument(
+        "--records-url", metavar="URL",
+        help="keep what comes through the tunnel in this database, not in that of releases (docs/scaling.md)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--watched-share", type=float, default=1, metavar="S",
+        help="keep reports and what devices tell of themselves of this share of all devices, drawn by their names; "
+        "devices that a step names always count (default 1: all; millions of devices need less: docs/scaling.md)",
+    )  # fmt: skip
+    serve.add_argument(
         "--behind-proxies", type=int, default=0, metavar="N",
         help="N proxies stand before the service: who asks is whom the outermost of them saw (X-Forwarded-For)",
     )  # fmt: skip

@@ -68,7 +68,8 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
         port=options.port, suites=options.suite, pages=options.pages, simulation_page=options.simulate,
         tunnel_port=options.port + 1 if options.tunnel_port is None and options.port else options.tunnel_port or 0,
         limits=Limits(options.address_rate, options.device_rate), proxies=options.behind_proxies,
-        redis_url=options.redis_url,
+        redis_url=options.redis_url, watched_share=options.watched_share,
+        records_database=options.records_url,
     ) as server:  # fmt: skip
         console.print(f"the field is served at {server.url} (Ctrl-C ends it)")
         console.print(f"its tunnel at {server.tunnel_url}")

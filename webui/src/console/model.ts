@@ -68,6 +68,8 @@ export interface Traffic {
 
 export interface FieldDocument {
   now: number;
+  /** Of devices, those that are watched: reports and devices are theirs, coverage is estimated from them. */
+  share: number;
   releases: Release[];
   devices: Device[];
   failures: Failure[];

@@ -35,9 +35,11 @@ export function Releases({ document }: { document: FieldDocument }) {
           {release.reason !== "" && <p class="reason">{release.reason}</p>}
           <CoverageChart release={release} now={document.now} />
           <p>
-            In this step {count(release.devices, "device")} reported, {release.failed} failed, {release.slow}{" "}
-            slow. {count(release.samples.judged, "sample")} judged: {release.samples.failed} of{" "}
-            {count(release.samples.calls, "operator call")} wrong, {release.samples.waiting} waiting.
+            In this step {count(release.devices, "device")}{" "}
+            {document.share < 1 && `of the ${100 * document.share}% that are watched `}
+            reported, {release.failed} failed, {release.slow} slow. {count(release.samples.judged, "sample")}{" "}
+            judged: {release.samples.failed} of {count(release.samples.calls, "operator call")} wrong,{" "}
+            {release.samples.waiting} waiting.
           </p>
         </section>
       ))}

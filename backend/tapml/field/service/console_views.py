@@ -38,6 +38,7 @@ def console_document(state: FleetState) -> dict[str, Any]:
         "format": "tapml.field-console/1",
         "now": milliseconds(),
         "releases": [_release(state, one, samples.get(one.number, (0, 0, 0))) for one in reversed(releases)],
+        "share": state.share,
         "devices": state.fleet.devices(),
         "failures": state.samples.failures(),
     }
@@ -60,7 +61,7 @@ def _release(state: FleetState, release: Release, samples: tuple[int, int, int])
         "slow": counts.slow,
         "samples": {"judged": samples[0], "calls": samples[1], "failed": samples[2], "waiting": counts.unjudged},
         "events": state.store.events(release),
-        "coverage": _thinned(state.fleet.coverage(release)),
+        "coverage": [(at, round(devices / state.share)) for at, devices in _thinned(state.fleet.coverage(release))],
     }
 
 

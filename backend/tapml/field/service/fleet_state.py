@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from tapml.field.decisions import Answer, Catalogue
+from tapml.errors import InputError
+from tapml.field.decisions import Answer, Catalogue, watched
 from tapml.field.profiles import Profile
-from tapml.field.releases import Release
+from tapml.field.releases import NamedStep, Release
 from tapml.field.service.looking import Looking
 from tapml.field.service.redis_link import digest
 from tapml.field.service.seen import SeenDevices
@@ -29,8 +30,18 @@ class FleetState(Looking):
     """Answers are given from memory, without the database; reports are committed before they are acknowledged."""
 
     def __init__(
-        self, store: Store, fleet: FleetStore, samples: SampleStore, now: Callable[[], int] = milliseconds
+        self,
+        store: Store,
+        fleet: FleetStore,
+        samples: SampleStore,
+        now: Callable[[], int] = milliseconds,
+        *,
+        share: float = 1.0,
     ) -> None:
+        """`share`: of devices, those whose reports count and of which is kept what they tell. Raises InputError."""
+        if not 0 < share <= 1:
+            raise InputError(f"a share of {share:g} of all devices cannot be watched: give more than 0, and at most 1")
+        self.share = share
         super().__init__("field watch", WATCH_SECONDS, "releases stay as they are for now")
         self.store, self.fleet, self.samples = store, fleet, samples
         self.seen = SeenDevices(fleet, lambda: self._releases, now)
@@ -80,16 +91,21 @@ class FleetState(Looking):
 
     def answer(self, profile: Profile) -> Answer:
         """What the device is to do."""
-        self.seen.saw(profile)
+        if watched(profile.device, self.share):
+            self.seen.saw(profile)
         with self._lock:
             self._answers += 1
         return self._catalogue.answer(profile)
 
     def report(self, profile: Profile, task: str, version: str, failed: bool, milliseconds: float | None) -> bool:
         """Of one run; False where it does not count: the device is not to hold the version, has reported in this step,
-        or the step is over."""
+        is not watched, or the step is over."""
         release = self._catalogue.wanted(profile).get(task)
         if release is None or release.plan.version != version:
+            return False
+        # Devices of a named step were chosen one by one.
+        named = isinstance(release.plan.steps[release.step], NamedStep)
+        if not named and not watched(profile.device, self.share):
             return False
         limit = release.plan.thresholds.slow_ms
         slow = not failed and limit is not None and milliseconds is not None and milliseconds > limit

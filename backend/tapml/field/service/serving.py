@@ -53,13 +53,17 @@ class FieldServer:
         limits: Limits | None = None,
         proxies: int = 0,
         redis_url: str | None = None,
+        watched_share: float = 1.0,
+        records_database: str | Path | None = None,
     ) -> None:
         """`suites`: those that tasks' models were built from, by which captured calls are judged. `pages`: a folder of
         web pages, served at /pages/ with the runtime. `simulation_page`: what simulation steps open in browsers, an
         address or a path of this server's. `tunnel_port`: where the tunnel listens; 0 is any free
         one. `limits`: how often an address and a device may ask; without them there is no limit. `proxies`: how
         many stand before the service, whose `X-Forwarded-For` tells who asks. `redis_url`: what several processes of
-        one database share limits and counts by, and tell each other of releases."""
+        one database share limits and counts by, and tell each other of releases. `watched_share`: of devices, those
+        whose reports count and of which is kept what they tell of themselves. `records_database`: of what comes
+        through the tunnel, if not the same."""
         if not group.is_dir():
             raise InputError(f"{group} is no folder: make a group with `tapml field init`")
         for origin in origins:
@@ -67,8 +71,8 @@ class FieldServer:
                 raise InputError(f"{origin} is no origin: give one as browsers name it, such as https://example.org")
         if grants is not None:
             verify(grants, MANIFEST, b"", b"")  # raises where it is no key
-        samples, records = SampleStore(database), Records(database)
-        self.state = FleetState(Store(database), FleetStore(database), samples)
+        samples, records = SampleStore(database), Records(records_database or database)
+        self.state = FleetState(Store(database), FleetStore(database), samples, share=watched_share)
         self.judging = Judging(group / "judged", samples, suites)
         self.link = self._linked(redis_url) if redis_url else None
         limiter = Limiter(limits, shared=self.link) if limits else None

@@ -228,7 +228,9 @@ class _Client:
         if request.target != PATH or not allowed:
             await self._send(self._socket.send(RejectConnection(status_code=403 if request.target == PATH else 404)))
             return False
-        await self._send(self._socket.send(AcceptConnection(extensions=[PerMessageDeflate()])))
+        # Acknowledgements are short: what a compressor would remember for the next one is a hundred kilobytes.
+        deflate = PerMessageDeflate(server_no_context_takeover=True)
+        await self._send(self._socket.send(AcceptConnection(extensions=[deflate])))
         return True
 
     async def _take(self, text: str) -> bool:
