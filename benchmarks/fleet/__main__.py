@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import shutil
 import sys
@@ -37,11 +38,14 @@ _SETTLE_SECONDS = 180
 
 
 class Bench:
-    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+    """`ended` is given what has to be stopped, whatever happens."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path, ended: contextlib.ExitStack) -> None:
         self.options = options
         self.rows: list[tuple[str, str, str, bool | None]] = []
         self.found: dict[str, Any] = {}
         self.postgres = Postgres(folder, durable=True)
+        ended.callback(self.postgres.stop)
         self.database = self.postgres.database()
         group = Group(folder)
         group.add(VERSION, FILES)
@@ -49,6 +53,7 @@ class Bench:
         Store(self.database).add(Plan.model_validate(plan), 1)
         self.key = group.key.public
         self.service = Service(group.path, self.database)
+        ended.callback(self.service.kill)
         self.fleet = Fleet(self.service.tunnel_port, options.bytes, options.every)
         self.devices = [Device(self.fleet, number) for number in range(options.connections)]
         self.agents_found: list[dict[str, Any]] = []
@@ -212,13 +217,10 @@ def main() -> int:
     if options.agents > 500 or options.connections > 8000 or options.seconds > 120 or options.minutes > 60:
         parser.error("that is more than this benchmark is for")
     folder = Path(tempfile.mkdtemp(prefix="tapml-fleet-"))
-    bench = Bench(options, folder)
-    try:
+    with contextlib.ExitStack() as ended:
+        ended.callback(shutil.rmtree, folder, ignore_errors=True)
+        bench = Bench(options, folder, ended)
         asyncio.run(asyncio.wait_for(bench.run(), 60 * options.minutes))
-    finally:
-        bench.service.kill()
-        bench.postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     table = Table("what", "measured", "goal", "", title=f"{options.connections:,} connections, {options.agents} agents")
     for what, value, goal, good in bench.rows:
         table.add_row(what, value, goal, "" if good is None else "ok" if good else "MISSED")

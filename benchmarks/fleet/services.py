@@ -28,6 +28,8 @@ FILES = {
     "main.py": MAIN.encode(),
     "task.json": json.dumps({"format": "tapml.task-configuration/1", "emits": ["feature"]}).encode(),
 }
+_START_SECONDS = 300
+"""On a machine that has much else to do."""
 
 
 def free_port() -> int:
@@ -56,12 +58,13 @@ class Service:
     def start(self) -> None:
         """Returns when it is there."""
         self.process = subprocess.Popen(self._line, stdout=self._log, stderr=self._log)
-        end = time.monotonic() + 120
+        end = time.monotonic() + _START_SECONDS
         while True:
             with socket.socket() as found:
                 if found.connect_ex(("127.0.0.1", self.tunnel_port)) == 0:
                     return
             if self.process.poll() is not None or time.monotonic() > end:
+                self.kill()
                 raise ToolchainError(f"the service does not start: {self._log.name} says why")
             time.sleep(0.05)
 

@@ -22,9 +22,13 @@ from tapml.cli import main
 from tapml.errors import InputError
 from tapml.field.profiles import HEADER
 from tapml.field.service import fleet_state
+from tapml.field.service.fleet_state import FleetState
 from tapml.field.service.limits import Limiter, Limits
 from tapml.field.service.redis_link import Counted, RedisLink
 from tapml.field.service.serving import FieldServer
+from tapml.field.storage.fleet import FleetStore
+from tapml.field.storage.samples import SampleStore
+from tapml.field.storage.store import Store
 
 PATIENCE = 60
 
@@ -190,6 +194,15 @@ def test_releases_reach_every_process_by_word_of_the_others(
         servers[0].state.look()
         assert not offered(servers[0].url)
         until(lambda: not offered(servers[1].url))
+
+
+def test_processes_that_tell_each_other_take_turns_to_look(tmp_path: Path) -> None:
+    database = tmp_path / "field.sqlite3"
+    state = FleetState(Store(database), FleetStore(database), SampleStore(database))
+    assert state.interval() == 1
+    for processes, least, most in ((4, 2, 6), (2000, 15, 45)):
+        state.processes = lambda processes=processes: processes  # type: ignore[misc]
+        assert all(least <= state.interval() <= most for _ in range(100))
 
 
 def listening(redis: RedisServer, count: int) -> None:

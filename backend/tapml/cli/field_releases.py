@@ -91,13 +91,13 @@ def wait_until_stopped() -> None:
 
 @contextlib.contextmanager
 def _announced(options: argparse.Namespace, progress: Console) -> Iterator[Store]:
-    """Server processes are told of what was committed; whoever is not told looks within a second."""
+    """Server processes are told of what was committed; whoever is not told looks by itself."""
     link = RedisLink(options.redis_url) if options.redis_url else None
     store = _store(options)
     yield store
     if link is not None:
         if not link.announce(store.releases()):
-            progress.print(f"Redis at {link.shown} is away: server processes notice within a second by themselves")
+            progress.print(f"Redis at {link.shown} is away: server processes notice when they look at the database")
         link.stop()
 
 

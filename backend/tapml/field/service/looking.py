@@ -36,19 +36,23 @@ class Looking:
         """Look now, for there is something to be seen."""
         self._wake.set()
 
+    def interval(self) -> float:
+        """Seconds until the next look."""
+        return self._seconds
+
     def look(self) -> bool:
         """Do what is to be done now; whether there may be more at once."""
         raise NotImplementedError
 
     def _work(self) -> None:
-        pause = self._seconds
+        pause = self.interval()
         while True:
             self._wake.wait(pause)
             self._wake.clear()
             if self._end.is_set():
                 return
             try:
-                pause = 0 if self.look() else self._seconds
+                pause = 0 if self.look() else self.interval()
             except TapmlError as error:
                 _log.warning("%s: %s", self._trouble, error)
                 pause = max(1.0, self._seconds)

@@ -1,7 +1,7 @@
 """Redis between server processes: buckets of limits that they share, word of releases that moved, what all count.
 
 Nothing that has to be kept is in it: where it is away every process goes on by itself, with limits of its own and
-releases as the database has them, which it looks at every second.
+releases as the database has them, which it looks at.
 """
 
 from __future__ import annotations
@@ -130,6 +130,10 @@ class RedisLink(Looking):
         """Of all processes, a second ago; None while Redis is away."""
         return None if self._away else dict(self._totals)
 
+    def processes(self) -> int:
+        """As many as there were when Redis was asked last; 1 before."""
+        return self._totals.get("processes", 1)
+
     def look(self) -> bool:
         """A beat: what this process counted is added to what all did. It also notices that Redis is back."""
         counted = self._counted()
@@ -194,8 +198,8 @@ class RedisLink(Looking):
             if not self._away:
                 self._away = True
                 _log.warning(
-                    "Redis at %s is away (%s): limits are of each process by itself for now, and releases are those "
-                    "that the database has, looked at every second",
+                    "Redis at %s is away (%s): limits are of each process by itself for now, and releases move when "
+                    "each has looked at the database",
                     self.shown, type(error).__name__,
                 )  # fmt: skip
             return None

@@ -130,6 +130,7 @@ class FieldServer:
     def _linked(self, url: str) -> RedisLink:
         link = RedisLink(url, secrets.token_hex(8), self.state.heard, self._counted)
         self.state.announce, self.state.seen.asked = link.announce, link.asked
+        self.state.processes = link.processes
         return link
 
     def __enter__(self) -> FieldServer:
