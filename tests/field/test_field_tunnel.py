@@ -18,6 +18,7 @@ from tunnel_client import DEVICE, STREAM, TASK, Tunnel, record
 from tapml.errors import InputError
 from tapml.field.service import tunnel as module
 from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.traffic import Kept
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.storage.records import Records
 
@@ -132,10 +133,32 @@ def test_who_connects_too_often_is_told_when_to_come_again(records: Records) -> 
         server.stop()
 
 
+def test_records_are_counted_again_when_that_is_worth_it(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, takes, counted = [100.0], [3.0], [0]
+
+    def count() -> list[Any]:
+        now[0] += takes[0]
+        counted[0] += 1
+        return []
+
+    monkeypatch.setattr(records, "emitted", count)
+    kept = Kept(records, lambda: now[0])
+
+    def asked_at(moment: float) -> int:
+        now[0] = moment
+        assert kept() == ({"streams": 0, "records": 0}, [])
+        return counted[0]
+
+    assert [asked_at(moment) for moment in (100, 104, 162.9)] == [1, 1, 1]
+    takes[0] = 0.01
+    assert [asked_at(moment) for moment in (163, 163.5, 164.1)] == [2, 2, 3]
+
+
 _SERVER = """
 import sys, time
 from pathlib import Path
 from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.traffic import Kept
 from tapml.field.service.tunnel import TunnelServer
 from tapml.field.storage.records import Records
 server = TunnelServer(Records(Path(sys.argv[1])), lambda: 7, host="127.0.0.1", port=0, origins=[])

@@ -19,7 +19,7 @@ from tapml.field.service.limits import Limiter, Limits
 from tapml.field.service.proxies import behind_proxies
 from tapml.field.service.redis_link import Counted, RedisLink
 from tapml.field.service.simulator import Simulator
-from tapml.field.service.traffic import traffic
+from tapml.field.service.traffic import Kept, traffic
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.signing import MANIFEST, verify
 from tapml.field.storage.fleet import FleetStore
@@ -74,13 +74,14 @@ class FieldServer:
         samples, records = SampleStore(database), Records(records_database or database)
         self.state = FleetState(Store(database), FleetStore(database), samples, share=watched_share)
         self.judging = Judging(group / "judged", samples, suites)
+        kept = Kept(records)
         self.link = self._linked(redis_url) if redis_url else None
         limiter = Limiter(limits, shared=self.link) if limits else None
         console_key = secrets.token_urlsafe(16)
         app = create_app(
             self.state, Published(published_path(group)), self.judging, grants=grants, origins=origins,
             local=_is_local(host), console_key=console_key, pages=pages_folder(pages) if pages else None,
-            limiter=limiter, traffic=lambda: traffic(self._counted(), records, self.link),
+            limiter=limiter, traffic=lambda: traffic(self._counted(), kept, self.link),
         )  # fmt: skip
         if proxies:
             app.wsgi_app = behind_proxies(app.wsgi_app, proxies)  # type: ignore[method-assign]

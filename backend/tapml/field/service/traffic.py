@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from typing import Literal, TypedDict
 
 from tapml.field.service.redis_link import Counted, RedisLink
-from tapml.field.storage.records import Emitted, Records
+from tapml.field.storage.records import Counts, Emitted, Records
 
 
 class Traffic(TypedDict):
@@ -24,11 +27,32 @@ class Traffic(TypedDict):
     emitted: list[Emitted]
 
 
-def traffic(counted: Counted, records: Records, link: RedisLink | None) -> Traffic:
+class Kept:
+    """Of the tunnel's records, as they were counted last. Counting millions takes seconds: it is done again when twenty
+    times as long has passed as it took, and a second at least."""
+
+    def __init__(self, records: Records, now: Callable[[], float] = time.monotonic) -> None:
+        self._records, self._now = records, now
+        self._lock = threading.Lock()
+        self._found: tuple[Counts, list[Emitted]] | None = None
+        self._again = 0.0
+
+    def __call__(self) -> tuple[Counts, list[Emitted]]:
+        """Raises InputError where the database is of no use."""
+        with self._lock:
+            began = self._now()
+            if self._found is None or began >= self._again:
+                self._found = self._records.traffic(), self._records.emitted()
+                ended = self._now()
+                self._again = ended + max(1.0, 20 * (ended - began))
+            return self._found
+
+
+def traffic(counted: Counted, kept: Kept, link: RedisLink | None) -> Traffic:
     """Raises InputError where the database is of no use."""
     totals = None if link is None else link.totals
     known = totals or {**counted.added, **counted.now, "processes": 1}
-    kept = records.traffic()
+    counts, emitted = kept()
     return {
         "redis": "none" if link is None else "away" if link.away else "connected",
         "processes": known.get("processes", 1),
@@ -37,7 +61,7 @@ def traffic(counted: Counted, records: Records, link: RedisLink | None) -> Traff
         "connections": known.get("connections", 0),
         "bytes": known.get("bytes", 0),
         "devices": known.get("devices"),
-        "streams": kept["streams"],
-        "records": kept["records"],
-        "emitted": records.emitted(),
+        "streams": counts["streams"],
+        "records": counts["records"],
+        "emitted": emitted,
     }

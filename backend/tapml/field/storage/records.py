@@ -78,7 +78,7 @@ class Sent:
     batch: Batch
 
 
-class Traffic(TypedDict):
+class Counts(TypedDict):
     """Of the tunnel, since the database was made."""
 
     streams: int
@@ -138,7 +138,7 @@ class Records:
             )
         return found
 
-    def traffic(self) -> Traffic:
+    def traffic(self) -> Counts:
         """What came so far."""
         with self._database.reading() as connection:
             if connection is None:
