@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-triggers docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-triggers docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -73,6 +73,8 @@ help:
 	@echo 'make bench-loads  what a page keeps that loads and disposes of a model 1,200 times, in Chromium and Firefox, ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-field  decisions a second on one core: profiles read and answered'
+	@echo 'make bench-fleet  200 agents and 5,000 connections while the service is killed, its database crashes and connections are cut, ten minutes (FLEET="--agents 20" JSON=FILE)'
+	@echo 'make bench-scale  answers, rows, records and limits a second of one process, one database and one Redis, a minute'
 	@echo 'make bench-triggers  what 1,000 triggers cost to one, and a million random sequences against brute force (SEQUENCES=), some minutes'
 	@echo 'make bench-agent  Python of tasks, in node: sizes, start of VMs, runs a second of 1, 2 and 4 VMs (LOOPS=1000000)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
@@ -104,7 +106,7 @@ $(STAMPS)/run: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/run
-	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,webdriver,dev
+	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,redis,webdriver,dev
 	@touch $@
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)/run
@@ -219,6 +221,13 @@ bench-history: setup
 
 bench-field: setup
 	$(BIN)/python -m benchmarks.field_decisions
+
+# On 127.0.0.1, bounded in number and time: `make bench-fleet FLEET="--agents 20 --connections 500"`.
+bench-fleet: setup-dev
+	$(BIN)/python -m benchmarks.fleet $(FLEET) $(if $(JSON),--json $(JSON))
+
+bench-scale: setup-dev
+	$(BIN)/python -m benchmarks.fleet.rates
 
 bench-triggers: setup
 	cd runner_js && node scripts/triggers.mjs $(SEQUENCES)

@@ -12,17 +12,20 @@ from typing import Any
 
 import pytest
 from field_tasks import TASK, Group
+from playwright.sync_api import expect
 
 import tapml as package
 from pages import PLAIN, Opened, eventually
 from sites import running
 from tapml.field.releases import Plan
 from tapml.field.service.serving import FieldServer
+from tapml.field.storage.records import Records
 from tapml.field.storage.store import Store
 
 AGENT = Path(package.__file__).parent / "server/static/agent"
 PAGE = """<!doctype html><meta charset="utf-8"><title>Shop</title><link rel="icon" href="data:,"><script type="module">
 import { createAgent } from "./agent/tapml-agent.js";
+import { Tunnel } from "./agent/tapml-tunnel.js";
 document.cookie = "session=secret";
 localStorage.setItem("secret", "1");
 globalThis.said = { emitted: [], failed: [] };
@@ -32,6 +35,7 @@ globalThis.begin = async (service, key) => {
   await agent.pull();
   return [...agent.tasks.values()].map(({ name, version }) => `${name} ${version}`);
 };
+globalThis.send = (url) => (globalThis.tunnel = new Tunnel(agent, { url, consent: () => true }));
 globalThis.run = (event) => agent.tasks.get("shop/highlight").start(event);
 globalThis.ready = true;
 </script>"""
@@ -201,7 +205,10 @@ def group(tmp_path: Path) -> Group:
     return group
 
 
-def test_a_task_runs_beside_a_page_and_reaches_nothing_else(group: Group, tmp_path: Path, opened: Opened) -> None:
+@pytest.mark.parametrize("browser", [PLAIN, "firefox"])
+def test_a_task_runs_beside_a_page_and_reaches_nothing_else(
+    browser: str, group: Group, tmp_path: Path, opened: Opened
+) -> None:
     site = tmp_path / "site"
     (site / "evil").mkdir(parents=True)
     (site / "agent").symlink_to(AGENT)
@@ -211,7 +218,7 @@ def test_a_task_runs_beside_a_page_and_reaches_nothing_else(group: Group, tmp_pa
     with watched(site, isolated=True) as own, watched(site / "evil", isolated=False) as evil:
         with (
             FieldServer(group.path, group.path / "field.sqlite3", origins=[own.address]) as field,
-            opened(PLAIN) as page,
+            opened(browser) as page,
         ):
             page.goto(own.address)
             page.wait_for_function("globalThis.ready")
@@ -222,6 +229,18 @@ def test_a_task_runs_beside_a_page_and_reaches_nothing_else(group: Group, tmp_pa
             first = page.evaluate("run({do: 'sum', of: [1, 2, 3]})")
             assert first["result"] == 6, first["failure"]
             assert page.evaluate("said.emitted.map(({name, value}) => [name, value])") == [["feature", {"sum": 6}]]
+
+            # What it emits leaves by the tunnel, and is seen on the console.
+            page.evaluate("url => void send(url)", field.tunnel_url)
+            assert page.evaluate("run({do: 'sum', of: [5, 6]})")["result"] == 11
+            page.wait_for_function("tunnel.log().at(-1)?.state === 'acknowledged'")
+            ((_, name, number, value),) = Records(group.path / "field.sqlite3").values(TASK)
+            assert (name, number, value) == ("feature", 1, {"sum": 11})
+            with opened(browser) as console:
+                console.goto(f"{field.console}/traffic")
+                expect(console.get_by_role("heading", name="1 record of 1 stream in the database")).to_be_visible()
+                expect(console.get_by_role("row", name=f"{TASK} 1.0 feature 1 1")).to_be_visible()
+                expect(console.locator("main")).to_contain_text("The tunnel has 1 connection open")
 
             # The page itself reaches both: what a task does not reach is kept from it.
             control = page.evaluate("url => fetch(url).then((answer) => answer.text())", f"{evil.address}/control")

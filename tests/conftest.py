@@ -17,6 +17,7 @@ from collected import pytest_runtest_setup
 from everywhere import every_carve
 from helpers import small_model
 from postgres_cluster import postgres
+from redis_server import redis
 from tapml.carving.carve import carve
 from tapml.server.local import create_app
 from tapml.server.security import Security
@@ -26,7 +27,7 @@ from temporary import temporary_files_of_programs
 from workers import in_order
 
 # A hook, and fixtures for all.
-__all__ = ["every_carve", "postgres", "pytest_runtest_setup", "temporary_files_of_programs"]
+__all__ = ["every_carve", "postgres", "pytest_runtest_setup", "redis", "temporary_files_of_programs"]
 
 
 class _BufferedClient(FlaskClient):

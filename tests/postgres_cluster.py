@@ -17,7 +17,8 @@ import pytest
 class Postgres:
     """A cluster that answers on a socket in its own folder only."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        """`durable`: what is committed is on the disk, as it is by default; a test does not wait for that."""
         self.folder = folder
         self._commands = _commands()
         # It refuses to run as root.
@@ -27,8 +28,14 @@ class Postgres:
             shutil.chown(folder, "postgres", "postgres")
         data = folder / "data"
         self._run("initdb", "-D", data, "-A", "trust", "-U", self.user, "--no-sync", "--locale=C.UTF-8")
-        options = f"-k {folder} -c listen_addresses= -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
-        self._run("pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
+        fast = "" if durable else "-c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+        self._options = f"-k {folder} -c listen_addresses= {fast}"
+        self.start()
+
+    def start(self) -> None:
+        """Also after it was stopped."""
+        line = ["-D", self.folder / "data", "-w", "-l", self.folder / "log", "-o", self._options]
+        self._run("pg_ctl", *line, "start")
 
     def database(self) -> str:
         """A new, empty database's address."""
@@ -40,6 +47,7 @@ class Postgres:
         return f"postgresql://{user or self.user}@/{name}?host={self.folder}"
 
     def stop(self) -> None:
+        """At once, as if it had crashed."""
         self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
 
     def _run(self, command: str, *arguments: str | Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from field_profiles import IDS
@@ -15,6 +16,7 @@ from tapml.field.profiles import HEADER
 from tapml.field.service.application import create_app
 from tapml.field.service.fleet_state import FleetState
 from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.proxies import address_behind, behind_proxies
 from tapml.field.storage.fleet import FleetStore
 from tapml.field.storage.samples import SampleStore
 from tapml.field.storage.store import Store
@@ -52,6 +54,45 @@ def test_addresses_of_one_ipv6_network_are_one() -> None:
     assert limiter.address("2001:db8::1") == 0
     assert limiter.address("2001:db8::2:3") > 0
     assert limiter.address("2001:db8:0:1::1") == 0
+
+
+@pytest.mark.parametrize("text", ["192.0.2.7", "192.0.2.7:5001", "::ffff:192.0.2.7", "[::ffff:192.0.2.7]:80"])
+def test_the_port_that_a_proxy_tells_makes_no_other_address(text: str) -> None:
+    limiter = Limiter(Limits(address=0.01, device=1), Clock())
+    assert limiter.address("192.0.2.7") == 0
+    assert limiter.address(text) > 0
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "seen"),
+    [
+        (0, "192.0.2.1", "10.0.0.9"),
+        (1, "192.0.2.1", "192.0.2.1"),
+        # What stands before those that the proxies wrote is the client's own word.
+        (1, "198.51.100.1, 192.0.2.1", "192.0.2.1"),
+        (2, "198.51.100.1, 192.0.2.1, 10.0.0.8", "192.0.2.1"),
+        # It came past a proxy.
+        (2, "192.0.2.1", "10.0.0.9"),
+        (1, "", "10.0.0.9"),
+    ],
+)
+def test_behind_proxies_the_address_is_the_one_that_the_outermost_saw(proxies: int, forwarded: str, seen: str) -> None:
+    found: list[str] = []
+
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        found.append(environ["REMOTE_ADDR"])
+        return []
+
+    given = {"REMOTE_ADDR": "10.0.0.9", **({"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {})}
+    list((behind_proxies(application, proxies) if proxies else application)(given, lambda *_: None))  # type: ignore
+    assert found == [seen]
+    assert address_behind("10.0.0.9", forwarded.split(", ") if forwarded else [], proxies) == seen
+
+
+@pytest.mark.parametrize("count", [-1, 11])
+def test_proxies_that_cannot_be_are_refused(count: int) -> None:
+    with pytest.raises(InputError, match="give 1 to 10"):
+        behind_proxies(None, count)
 
 
 def test_no_more_buckets_than_there_is_room_for() -> None:

@@ -154,10 +154,10 @@ def test_coverage_is_who_says_that_it_holds_the_version(watched: Watched) -> Non
     for number, holds in enumerate(({}, {TASK: "1.0"}, {TASK: "0.9"})):
         watched.client.get("/field/answer", headers=header(IDS[number], holds=holds))
     watched.now = 2000
-    watched.state.look()
+    watched.state.seen.look()
     watched.client.get("/field/answer", headers=header(IDS[0], holds={TASK: "1.0"}))
     watched.now = 3000
-    watched.state.look()
+    watched.state.seen.look()
     found = watched.console()
     assert found["releases"][0]["coverage"] == [[2000, 1], [3000, 2]]
     assert found["devices"][0]["holds"] == {TASK: "1.0"}

@@ -15,14 +15,18 @@ from field_tasks import FILES, TASK, Group
 from flask.testing import FlaskClient
 from tunnel_client import Tunnel
 
+from tapml.errors import InputError
 from tapml.field import signing
+from tapml.field.decisions import device_key, position, release_salt, share_end, watched
 from tapml.field.profiles import HEADER
 from tapml.field.releases import Plan
 from tapml.field.service.application import ANSWER_HEADER, GRANT_HEADER, create_app
+from tapml.field.service.console_views import KEY_HEADER
 from tapml.field.service.fleet_state import FleetState
 from tapml.field.service.serving import FieldServer
 from tapml.field.signing import SigningKey, new_key
 from tapml.field.storage.fleet import FleetStore
+from tapml.field.storage.records import Records
 from tapml.field.storage.samples import SampleStore
 from tapml.field.storage.store import Store
 from tapml.field.tasks.publish import published_path
@@ -54,7 +58,8 @@ class Field:
 
     def release(self, version: str, steps: list[dict[str, Any]]) -> None:
         given = {"task": TASK, "version": version, "manifest": self.digest, "steps": steps}
-        self.store.add(Plan.model_validate(given), self.now)
+        self.plan = Plan.model_validate(given)
+        self.store.add(self.plan, self.now)
 
     def report(self, device: str, **more: Any) -> bool:
         told = {"task": TASK, "version": "1.0", "failed": False, **more}
@@ -118,6 +123,28 @@ def test_reports_move_a_release_and_a_failure_takes_it_back_from_everybody(field
     for device in (*IDS[:3], *devices[:3]):
         answer = field.client.get("/field/answer", headers=header(device, holds=holding, app="0.1"))
         assert answer.json == {"install": [], "remove": [TASK]}
+
+
+def test_of_a_watched_share_reports_count_and_every_device_of_a_named_step(field: Field, tmp_path: Path) -> None:
+    state = FleetState(
+        field.store, FleetStore(tmp_path / "field.sqlite3"), field.samples, lambda: field.now, share=0.25
+    )  # fmt: skip
+    assert all(state.report(profile(device), TASK, "1.0", False, None) for device in IDS[:2])  # beta
+    state.look()
+    devices = [f"somebodys-device-{number:06d}" for number in range(1000)]
+    counted = [device for device in devices if state.report(profile(device), TASK, "1.0", False, None)]
+    assert 150 < len(counted) < 350
+    assert counted == [device for device in devices if watched(device, 0.25)]
+    for device in devices:
+        assert state.answer(profile(device))["install"]  # all of them have it
+    state.seen.look()
+    assert {one["device"] for one in state.fleet.devices()} == set(counted)
+    # Who is watched says nothing of who is in a share of a release.
+    admitted = [device for device in devices if position(device_key(device), release_salt(field.plan)) < share_end(0.5)]
+    assert 0.15 < sum(watched(device, 0.25) for device in admitted) / len(admitted) < 0.35
+    for share in (0, -1, 1.5, float("nan")):
+        with pytest.raises(InputError, match="cannot be watched"):
+            FleetState(field.store, state.fleet, field.samples, share=share)
 
 
 def test_exclusive_files_are_their_subjects_and_nobody_elses(field: Field) -> None:
@@ -190,20 +217,33 @@ def test_pages_of_an_origin_that_was_named_may_ask(field: Field) -> None:
 
 
 def test_a_server_that_is_started_again_goes_on(field: Field, tmp_path: Path) -> None:
-    def ask(server: FieldServer, method: str, path: str, body: str | None = None) -> Any:
+    def ask(
+        server: FieldServer, method: str, path: str, body: str | None = None, more: dict[str, str] | None = None
+    ) -> Any:
         connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
-        connection.request(method, path, body, {**header(), "Content-Type": "application/json"})
+        connection.request(method, path, body, {**header(), "Content-Type": "application/json", **(more or {})})
         answer = connection.getresponse()
         found = json.loads(answer.read())
         connection.close()
         return found
 
     told = json.dumps({"task": TASK, "version": "1.0", "failed": True})
-    with FieldServer(field.group.path, tmp_path / "field.sqlite3") as server:
-        assert Tunnel(server.tunnel_url, Origin=server.url).send(1, "a") == {"acknowledged": 1}
-        assert server.tunnel.traffic()["records"] == 1
+    apart = tmp_path / "records.sqlite3"
+    with FieldServer(field.group.path, tmp_path / "field.sqlite3", records_database=apart) as server:
+        tunnel = Tunnel(server.tunnel_url, Origin=server.url)
+        assert tunnel.send(1, "a") == {"acknowledged": 1}
+        found = ask(server, "GET", "/field/console", None, {KEY_HEADER: server.console.partition("#")[2]})["traffic"]
+        (emitted,) = found.pop("emitted")
+        assert emitted.pop("latest") > 0
+        assert emitted == {"task": TASK, "version": "1.0", "name": "feature", "records": 1, "devices": 1}
+        assert found.pop("bytes") > 0
+        assert found == {
+            "redis": "none", "processes": 1, "answers": 0, "reports": 0, "connections": 1, "devices": None,
+            "streams": 1, "records": 1,
+        }  # fmt: skip
         assert [offer["version"] for offer in ask(server, "GET", "/field/answer")["install"]] == ["1.0"]
         assert ask(server, "POST", "/field/reports", told) == {"counted": True}
+    assert [value for _, _, _, value in Records(apart).values(TASK)] == ["a"]
     with FieldServer(field.group.path, tmp_path / "field.sqlite3") as server:
         # By what was acknowledged before: it is rolled back at the first look.
         assert ask(server, "GET", "/field/answer") == {"install": [], "remove": []}

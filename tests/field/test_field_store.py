@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from field_profiles import IDS, MANIFEST
+from field_profiles import IDS, MANIFEST, profile
+from tunnel_client import STREAM, record
+from tunnel_client import TASK as TUNNELED
 
 from tapml.errors import InputError
 from tapml.field.releases import Counts, Plan, Release
+from tapml.field.storage.fleet import FleetStore
+from tapml.field.storage.records import Batch, Records, Sent
 from tapml.field.storage.store import Store
 
 STEPS = [{"kind": "beta", "devices": IDS[:2]}, {"kind": "gray", "share": 0.5}, {"kind": "full"}]
@@ -65,6 +69,39 @@ def test_a_version_is_released_once_at_a_time_and_rolled_back_by_hand(url: str) 
         store.roll_back("shop/highlight", "1.0", "again", 4)
     assert store.add(plan(), 5).number == 2
     assert [one.reason for one in store.releases()] == ["it is\nugly'; --", ""]
+
+
+def test_records_are_taken_once_and_in_order_whatever_comes_together(url: str) -> None:
+    def sent(device: str, first: int, *values: int) -> Sent:
+        told = [record(value) for value in values]
+        return Sent(device, STREAM, Batch.model_validate({"first": first, "records": told}))
+
+    records = Records(url)
+    assert records.lasts([(IDS[0], STREAM)]) == [0]
+    together = [
+        sent(IDS[0], 1, 1, 2),
+        sent(IDS[1], 1, 1),
+        sent(IDS[0], 2, 2, 3),
+        sent(IDS[2], 5, 5),
+        sent(IDS[0], 9, 9),
+    ]
+    assert records.take(together, 7) == [2, 1, 3, 0, 3]
+    assert records.take([sent(IDS[0], 1, 1, 2, 3, 4)], 8) == [4]
+    assert records.lasts([(IDS[1], STREAM), (IDS[0], STREAM), (IDS[0], STREAM[::-1])]) == [1, 4, 0]
+    kept = sorted((device, value) for device, _, _, value in records.values(TUNNELED))
+    assert kept == [(IDS[0], 1), (IDS[0], 2), (IDS[0], 3), (IDS[0], 4), (IDS[1], 1)]
+    assert [(one["records"], one["devices"], one["latest"]) for one in records.emitted()] == [(5, 2, 8)]
+
+
+def test_a_device_is_kept_as_it_told_last(url: str) -> None:
+    fleet = FleetStore(url)
+    seen = {device: (profile(device), 5) for device in IDS[:3]}
+    fleet.saw(seen, [], 6)
+    fleet.saw({IDS[1]: (profile(IDS[1], app="2.0", holds={"shop/highlight": "1.0"}), 9)}, [], 9)
+    assert [(one["device"], one["at"], one["app"]) for one in fleet.devices()] == [
+        (IDS[1], 9, "2.0"), (IDS[0], 5, "1.4.2"), (IDS[2], 5, "1.4.2"),
+    ]  # fmt: skip
+    assert fleet.devices()[0]["holds"] == {"shop/highlight": "1.0"}
 
 
 def test_a_database_that_is_of_no_use_is_told(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 from simple_websocket import Client
-from tunnel_client import STREAM, TASK, Tunnel, record
+from tunnel_client import DEVICE, STREAM, TASK, Tunnel, record
 
 from tapml.errors import InputError
 from tapml.field.service import tunnel as module
+from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.traffic import Kept
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.storage.records import Records
 
@@ -57,11 +59,14 @@ def test_a_record_is_there_when_it_is_acknowledged_and_never_twice(url: str, rec
     assert records.traffic() == {"streams": 2, "records": 4}
 
 
-def upgraded(url: str, path: str, origin: str) -> int:
+def upgraded(url: str, path: str, origin: str, forwarded: str = "") -> tuple[int, str | None]:
+    """Status, and when to come again."""
     with contextlib.closing(HTTPConnection(url.removeprefix("ws://").split("/")[0], timeout=20)) as connection:
         headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Origin": origin}
+        headers |= {"X-Forwarded-For": forwarded} if forwarded else {}
         connection.request("GET", path, headers={**headers, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="})
-        return connection.getresponse().status
+        answer = connection.getresponse()
+        return answer.status, answer.headers["Retry-After"]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +99,9 @@ def test_who_sends_too_much_or_comes_from_elsewhere(
     answers = [client.send(at, "x" * 200_000) for at in range(1, 7)]
     assert [answer.get("acknowledged") for answer in answers] == [1, 2, 3, 4, 5, None]
     assert "too much" in answers[-1]["error"]
-    assert upgraded(url, PATH, ORIGIN) == 101
-    assert upgraded(url, PATH, "https://elsewhere.example") == 403
-    assert upgraded(url, PATH + "/other", ORIGIN) == 404
+    assert upgraded(url, PATH, ORIGIN)[0] == 101
+    assert upgraded(url, PATH, "https://elsewhere.example")[0] == 403
+    assert upgraded(url, PATH + "/other", ORIGIN)[0] == 404
 
 
 def test_who_says_no_hello_is_not_waited_for(url: str, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +114,51 @@ def test_who_says_no_hello_is_not_waited_for(url: str, records: Records, monkeyp
         TunnelServer(records, lambda: 7, host="127.0.0.1", port=port, origins=[])
 
 
+def test_who_connects_too_often_is_told_when_to_come_again(records: Records) -> None:
+    limiter = Limiter(Limits(address=0.01, device=0.001), lambda: 50.0)
+    server = TunnelServer(
+        records, lambda: 7, host="127.0.0.1", port=0, origins=[ORIGIN], limiter=limiter, proxies=1
+    )  # fmt: skip
+    url = f"ws://127.0.0.1:{server.port}{PATH}"
+    try:
+        assert Tunnel(url, **{"X-Forwarded-For": "192.0.2.1"}).send(1, "a") == {"acknowledged": 1}
+        assert upgraded(url, PATH, ORIGIN, "192.0.2.1") == (429, "100")
+        # The proxy appends whom it saw; what the client wrote before is no address of its own.
+        assert upgraded(url, PATH, ORIGIN, "198.51.100.7, 192.0.2.1") == (429, "100")
+        again = Client(url, headers={"X-Forwarded-For": "192.0.2.2"})
+        again.send(json.dumps({"tunnel": 1, "device": DEVICE, "stream": STREAM}))
+        told = json.loads(again.receive(20) or "")
+        assert told == {"error": "this device connects too often: come again in 1000 s", "wait": 1000}
+    finally:
+        server.stop()
+
+
+def test_records_are_counted_again_when_that_is_worth_it(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, takes, counted = [100.0], [3.0], [0]
+
+    def count() -> list[Any]:
+        now[0] += takes[0]
+        counted[0] += 1
+        return []
+
+    monkeypatch.setattr(records, "emitted", count)
+    kept = Kept(records, lambda: now[0])
+
+    def asked_at(moment: float) -> int:
+        now[0] = moment
+        assert kept() == ({"streams": 0, "records": 0}, [])
+        return counted[0]
+
+    assert [asked_at(moment) for moment in (100, 104, 162.9)] == [1, 1, 1]
+    takes[0] = 0.01
+    assert [asked_at(moment) for moment in (163, 163.5, 164.1)] == [2, 2, 3]
+
+
 _SERVER = """
 import sys, time
 from pathlib import Path
+from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.traffic import Kept
 from tapml.field.service.tunnel import TunnelServer
 from tapml.field.storage.records import Records
 server = TunnelServer(Records(Path(sys.argv[1])), lambda: 7, host="127.0.0.1", port=0, origins=[])

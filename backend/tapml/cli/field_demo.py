@@ -159,7 +159,7 @@ def _released(
         noticed = time.monotonic() - begun
         release = shown.look()
         _until(lambda: _holding(state, BROKEN) == 0 and _holding(state, GOOD) >= there, _RESTORE_SECONDS)
-        state.look()
+        state.seen.look()
         restored = _holding(state, BROKEN) == 0
     return _document(state, release, fleet, restored, round(noticed, 1), server)
 

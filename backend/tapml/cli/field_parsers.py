@@ -16,6 +16,12 @@ _DATABASE.add_argument(
     help="where releases are kept: postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE (default: "
     "GROUP/field.sqlite3)",
 )  # fmt: skip
+_REDIS = argparse.ArgumentParser(add_help=False)
+_REDIS.add_argument(
+    "--redis-url", metavar="URL",
+    help="what several server processes of one database share limits and counts by, and tell each other of releases: "
+    "redis://:PASSWORD@HOST:PORT/DATABASE, rediss://... or unix:///PATH",
+)  # fmt: skip
 
 
 def add_field(commands: Commands) -> None:
@@ -60,7 +66,7 @@ def _tasks(commands: Commands) -> None:
 
 def _releases(commands: Commands) -> None:
     release = commands.add(
-        "release", "field_releases:release", _GROUP, _DATABASE,
+        "release", "field_releases:release", _GROUP, _DATABASE, _REDIS,
         help="begin to release a version",
         description="Begin to release a version by a plan: to whom, in which steps, and what rolls it back.",
     )  # fmt: skip
@@ -71,7 +77,7 @@ def _releases(commands: Commands) -> None:
         description="List releases: how far each is, and what devices reported in its step.",
     )  # fmt: skip
     rollback = commands.add(
-        "rollback", "field_releases:rollback", _GROUP, _DATABASE,
+        "rollback", "field_releases:rollback", _GROUP, _DATABASE, _REDIS,
         help="take a release back",
         description="Take a release back: no device is given it any more, and whoever holds it is told to leave it.",
     )  # fmt: skip
@@ -79,7 +85,7 @@ def _releases(commands: Commands) -> None:
     rollback.add_argument("version", metavar="VERSION")
     rollback.add_argument("--reason", required=True, metavar="TEXT", help="why, for those who ask later")
     serve = commands.add(
-        "serve", "field_releases:serve", _GROUP, _DATABASE,
+        "serve", "field_releases:serve", _GROUP, _DATABASE, _REDIS,
         help="answer devices, give them versions, watch releases",
         description="Answer the profiles of devices, give them the files of versions, take their reports and watch "
         "releases every second. One process and a SQLite file, unless a database is named.",
@@ -116,6 +122,19 @@ def _releases(commands: Commands) -> None:
     serve.add_argument(
         "--device-rate", type=float, default=5, metavar="N",
         help="requests with a profile a second of one device, and 20 times as many at once (default 5)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--records-url", metavar="URL",
+        help="keep what comes through the tunnel in this database, not in that of releases (docs/scaling.md)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--watched-share", type=float, default=1, metavar="S",
+        help="keep reports and what devices tell of themselves of this share of all devices, drawn by their names; "
+        "devices that a step names always count (default 1: all; millions of devices need less: docs/scaling.md)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--behind-proxies", type=int, default=0, metavar="N",
+        help="N proxies stand before the service: who asks is whom the outermost of them saw (X-Forwarded-For)",
     )  # fmt: skip
 
 

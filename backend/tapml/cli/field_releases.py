@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tapml.errors import InputError
 from tapml.field.releases import Release, step_name
 from tapml.field.service.fleet_state import milliseconds
 from tapml.field.service.limits import Limits
+from tapml.field.service.redis_link import RedisLink
 from tapml.field.service.serving import FieldServer
 from tapml.field.storage.store import Store
 from tapml.field.tasks.publish import published_path
@@ -35,7 +37,8 @@ def release(options: argparse.Namespace, console: Console, progress: Console) ->
             f"{options.plan}: {plan.task} {plan.version} is not published with the manifest {plan.manifest}"
             + (f" but with {known}" if known else ": run `tapml field publish` first")
         )
-    made = _store(options).add(plan, milliseconds())
+    with _announced(options, progress) as store:
+        made = store.add(plan, milliseconds())
     console.print(f"{plan.task} {plan.version} is being released: step {step_name(plan.steps[made.step])}")
     return 0
 
@@ -52,7 +55,8 @@ def releases(options: argparse.Namespace, console: Console, progress: Console) -
 
 def rollback(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """By hand."""
-    _store(options).roll_back(options.task, options.version, options.reason, milliseconds())
+    with _announced(options, progress) as store:
+        store.roll_back(options.task, options.version, options.reason, milliseconds())
     console.print(f"{options.task} {options.version} is rolled back: devices are told with their next request")
     return 0
 
@@ -63,10 +67,14 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
         options.group, _database(options), grants=options.grants, origins=options.allow_origin, host=options.host,
         port=options.port, suites=options.suite, pages=options.pages, simulation_page=options.simulate,
         tunnel_port=options.port + 1 if options.tunnel_port is None and options.port else options.tunnel_port or 0,
-        limits=Limits(options.address_rate, options.device_rate),
+        limits=Limits(options.address_rate, options.device_rate), proxies=options.behind_proxies,
+        redis_url=options.redis_url, watched_share=options.watched_share,
+        records_database=options.records_url,
     ) as server:  # fmt: skip
         console.print(f"the field is served at {server.url} (Ctrl-C ends it)")
         console.print(f"its tunnel at {server.tunnel_url}")
+        if server.link is not None:
+            console.print(f"other processes by Redis at {server.link.shown}")
         console.print(f"its console, for whoever has this address: {server.console}", soft_wrap=True)
         wait_until_stopped()
     return 0
@@ -79,6 +87,18 @@ def wait_until_stopped() -> None:
     with contextlib.suppress(KeyboardInterrupt):
         while not stop.wait(1):
             pass
+
+
+@contextlib.contextmanager
+def _announced(options: argparse.Namespace, progress: Console) -> Iterator[Store]:
+    """Server processes are told of what was committed; whoever is not told looks by itself."""
+    link = RedisLink(options.redis_url) if options.redis_url else None
+    store = _store(options)
+    yield store
+    if link is not None:
+        if not link.announce(store.releases()):
+            progress.print(f"Redis at {link.shown} is away: server processes notice when they look at the database")
+        link.stop()
 
 
 def _database(options: argparse.Namespace) -> str | Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -38,6 +38,7 @@ class Database:
         Raises InputError for an address that is none, or whose driver is missing."""
         self._of_suite = of_suite
         self._tables = tables
+        self._engines: dict[tuple[str, bool], Engine] = {}
         if isinstance(url, Path):
             self._url = URL.create("sqlite", database=str(url))
         else:
@@ -105,9 +106,17 @@ class Database:
     def _engine(self, *, write: bool) -> Engine:
         return self._file(self.path, write) if self.path is not None else self._server()
 
+    def _kept(self, address: str, write: bool, make: Callable[[], Engine]) -> Engine:
+        """An engine remembers how statements are compiled, and has no connections (NullPool)."""
+        found = self._engines.get((address, write))
+        if found is None:
+            found = self._engines.setdefault((address, write), make())
+        return found
+
     def _server(self) -> Engine:
+        options = {"connect_timeout": _CONNECT_SECONDS}
         try:
-            return sql.create_engine(self._url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_SECONDS})
+            return self._kept("", True, lambda: sql.create_engine(self._url, poolclass=NullPool, connect_args=options))
         except ImportError as error:
             raise InputError(
                 f"PostgreSQL ({self.shown}) needs the driver psycopg: run pip install 'tapml[postgres]'"
@@ -128,10 +137,13 @@ class Database:
             connection.execute("PRAGMA cell_size_check=on")
             return connection
 
-        engine = sql.create_engine("sqlite://", creator=connect, poolclass=NullPool)
-        begin = "BEGIN IMMEDIATE" if write else "BEGIN"
-        sql.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
-        return engine
+        def make() -> Engine:
+            engine = sql.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+            begin = "BEGIN IMMEDIATE" if write else "BEGIN"
+            sql.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+            return engine
+
+        return self._kept(address, write, make)
 
     def _prepare_file(self, path: Path) -> None:
         """With its log, readers and a writer do not wait for each other. The file remembers."""

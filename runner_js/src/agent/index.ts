@@ -13,6 +13,7 @@ import type {
 import { type Answer, compareVersions, type Offer, readAnswer, readConfiguration } from "./documents";
 import { AgentError } from "./error";
 import { TaskHost } from "./host";
+import { patient } from "./patience";
 import { drawDevice, profileHeader } from "./profile";
 import { download, pullVersion, type Source, type Version } from "./pull";
 import { browserStore } from "./store";
@@ -36,7 +37,9 @@ export async function createAgent(options: AgentOptions): Promise<Agent> {
   const store = options.store ?? (await browserStore());
   const get = options.fetch ?? ((url, init) => fetch(url, init));
   const grant = options.grant ?? (async () => null);
-  const made = new PageAgent(options, { service, key, store, fetch: get, grant }, await deviceOf(store));
+  const ended = new AbortController();
+  const source = { service, key, store, fetch: patient(get, ended.signal), grant };
+  const made = new PageAgent(options, source, get, ended, await deviceOf(store));
   await made.restore();
   return made;
 }
@@ -62,11 +65,13 @@ class PageAgent implements Agent {
   private readonly reported = new Map<string, { at: number; failed: boolean }>();
   private applying: Promise<void> = Promise.resolve();
   private snapshot: Promise<Uint8Array | null> | null = null;
-  private closed = false;
 
   constructor(
     private readonly options: AgentOptions,
     private readonly source: Source,
+    /** The page's own requests, which wait for nothing. */
+    private readonly get: typeof fetch,
+    private readonly ended: AbortController,
     readonly device: string,
   ) {
     this.profile(); // too long: the page's own mistake
@@ -88,10 +93,10 @@ class PageAgent implements Agent {
       origin !== new URL(this.source.service).origin &&
       (page === undefined || origin !== new URL(page).origin)
     )
-      return await this.source.fetch(url, init);
+      return await this.get(url, init);
     const headers = new Headers(init.headers);
     headers.set("Tapml-Profile", this.profile());
-    const answer = await this.source.fetch(url, { ...init, headers });
+    const answer = await this.get(url, { ...init, headers });
     const said = answer.headers.get("Tapml-Answer");
     // What is wrong with tasks is never the page's.
     if (said !== null) void this.apply(() => readAnswer(new TextEncoder().encode(said))).catch(() => {});
@@ -112,7 +117,7 @@ class PageAgent implements Agent {
   }
 
   close(): void {
-    this.closed = true;
+    this.ended.abort(new AgentError("service", "the agent was closed", "make another one"));
     for (const name of [...this.held.keys()]) this.drop(name);
   }
 
@@ -134,8 +139,8 @@ class PageAgent implements Agent {
     const done = this.applying.then(async () => {
       const { install, remove } = read();
       for (const name of remove) this.drop(name);
-      for (const offer of install) if (!this.closed) await this.install(offer);
-      if (!this.closed) await this.keep();
+      for (const offer of install) if (!this.ended.signal.aborted) await this.install(offer);
+      if (!this.ended.signal.aborted) await this.keep();
     });
     this.applying = done.catch(() => {});
     return done;
@@ -149,7 +154,7 @@ class PageAgent implements Agent {
       if (least !== undefined && compareVersions(version, least) < 0)
         throw new AgentError("untrusted", `${name} ${version} is older than ${least}`, "ask another service");
       const found = await pullVersion(this.source, offer);
-      if (this.closed) return;
+      if (this.ended.signal.aborted) return;
       const held = this.prepared(found);
       this.drop(name);
       this.held.set(name, held);

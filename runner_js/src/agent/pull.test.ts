@@ -73,6 +73,18 @@ describe("a version that the page's key signed is installed, and kept", () => {
   });
 });
 
+it("a service that is asked too often is asked again when it says", async () => {
+  service.answer = { install: [await service.publish("shop/a", "1.2", FILES)], remove: [] };
+  const busy = new Set<string>();
+  const get = (async (url: string, init: RequestInit) => {
+    if (busy.has(url)) return await service.fetch(url, init);
+    busy.add(url);
+    return new Response("{}", { status: 429, headers: { "Retry-After": "0" } });
+  }) as typeof fetch;
+  expect(await pulled({ fetch: get })).toEqual([["shop/a 1.2"], []]);
+  expect(busy.size).toBe(5); // answer, manifest, signature and two files
+});
+
 describe("what is not the page's key's is never run", () => {
   it("another key's", async () => {
     const other = await Service.make();

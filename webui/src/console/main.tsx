@@ -2,7 +2,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { asError, request } from "../api/client";
 import type { FieldDocument } from "./model";
-import { Devices, Failures, Releases, Tasks } from "./views";
+import { Devices, Failures, Releases, Tasks, TunnelTraffic } from "./views";
 import "../../../runner_js/kit/kit.css";
 import "../style/base.css";
 import "../style/common.css";
@@ -10,7 +10,13 @@ import "../style/evidence.css";
 import "./console.css";
 
 const EVERY_MS = 1000;
-const VIEWS = { releases: Releases, tasks: Tasks, devices: Devices, failures: Failures };
+const VIEWS = {
+  releases: Releases,
+  tasks: Tasks,
+  devices: Devices,
+  failures: Failures,
+  traffic: TunnelTraffic,
+};
 type View = keyof typeof VIEWS;
 
 /** #KEY/VIEW: no request tells what is behind the #. */

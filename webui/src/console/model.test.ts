@@ -1,5 +1,15 @@
 import { expect, it } from "vitest";
-import { ago, type Failure, failureGroups, type Release, stateOf, stepLine, taskVersions } from "./model";
+import {
+  ago,
+  counted,
+  type Failure,
+  failureGroups,
+  type Release,
+  stateOf,
+  stepLine,
+  type Traffic,
+  taskVersions,
+} from "./model";
 
 const failure = (kernel: string, device: string, more: Partial<Failure> = {}): Failure => ({
   ...{ kernel, device, variant: "256", node: "n001", browser: "Chromium 156", gpu: "nobody", message: "" },
@@ -72,4 +82,14 @@ it("says how long ago something was", () => {
     "2 h ago",
     "5 days ago",
   ]);
+});
+
+it("says whose numbers they are", () => {
+  const traffic: Traffic = {
+    ...{ redis: "none", processes: 3, answers: 0, reports: 0, connections: 0, bytes: 0 },
+    ...{ devices: null, streams: 0, records: 0, emitted: [] },
+  };
+  expect(counted({ ...traffic, redis: "none" })).toBe("Of this process");
+  expect(counted({ ...traffic, redis: "connected" })).toBe("Of 3 processes together");
+  expect(counted({ ...traffic, redis: "away" })).toBe("Redis is away: of this process alone");
 });

@@ -42,11 +42,38 @@ export interface Failure {
   device: string;
 }
 
+/** Of the service; answers, reports and bytes are counted since its start. */
+export interface Traffic {
+  redis: "none" | "connected" | "away";
+  processes: number;
+  answers: number;
+  reports: number;
+  /** Of the tunnel, open now. */
+  connections: number;
+  /** That came through the tunnel. */
+  bytes: number;
+  /** Different ones that asked today; null where it is not counted. */
+  devices: number | null;
+  streams: number;
+  records: number;
+  emitted: {
+    task: string;
+    version: string;
+    name: string;
+    records: number;
+    devices: number;
+    latest: number;
+  }[];
+}
+
 export interface FieldDocument {
   now: number;
+  /** Of devices, those that are watched: reports and devices are theirs, coverage is estimated from them. */
+  share: number;
   releases: Release[];
   devices: Device[];
   failures: Failure[];
+  traffic: Traffic;
 }
 
 export interface FailureGroup {
@@ -96,6 +123,12 @@ export function taskVersions(releases: readonly Release[], devices: readonly Dev
       holding: devices.filter(({ holds }) => holds[task] === release.version).length,
     })),
   }));
+}
+
+/** Whose numbers these are. */
+export function counted({ redis, processes }: Traffic): string {
+  if (redis === "connected") return processes === 1 ? "Of one process" : `Of ${processes} processes together`;
+  return redis === "away" ? "Redis is away: of this process alone" : "Of this process";
 }
 
 /** "gray 35%", or what became of it. */

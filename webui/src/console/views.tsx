@@ -1,9 +1,17 @@
 /** The console's pages. */
 
-import { count } from "../model/format";
+import { bytes, count } from "../model/format";
 import { Table } from "../parts/Table";
 import { CoverageChart } from "./CoverageChart";
-import { ago, type FieldDocument, failureGroups, type Release, stateOf, taskVersions } from "./model";
+import {
+  ago,
+  counted,
+  type FieldDocument,
+  failureGroups,
+  type Release,
+  stateOf,
+  taskVersions,
+} from "./model";
 
 function State(props: { release: Release }) {
   const over = props.release.status === "rolled-back";
@@ -27,9 +35,11 @@ export function Releases({ document }: { document: FieldDocument }) {
           {release.reason !== "" && <p class="reason">{release.reason}</p>}
           <CoverageChart release={release} now={document.now} />
           <p>
-            In this step {count(release.devices, "device")} reported, {release.failed} failed, {release.slow}{" "}
-            slow. {count(release.samples.judged, "sample")} judged: {release.samples.failed} of{" "}
-            {count(release.samples.calls, "operator call")} wrong, {release.samples.waiting} waiting.
+            In this step {count(release.devices, "device")}{" "}
+            {document.share < 1 && `of the ${100 * document.share}% that are watched `}
+            reported, {release.failed} failed, {release.slow} slow. {count(release.samples.judged, "sample")}{" "}
+            judged: {release.samples.failed} of {count(release.samples.calls, "operator call")} wrong,{" "}
+            {release.samples.waiting} waiting.
           </p>
         </section>
       ))}
@@ -88,6 +98,42 @@ export function Devices({ document }: { document: FieldDocument }) {
         }))}
       />
     </section>
+  );
+}
+
+export function TunnelTraffic({ document: { traffic, now } }: { document: FieldDocument }) {
+  return (
+    <>
+      <section class="card stack">
+        <h2>{counted(traffic)}, since it was started</h2>
+        <p>
+          {count(traffic.answers, "answer")}
+          {traffic.devices !== null && ` (${count(traffic.devices, "device")} today)`},{" "}
+          {count(traffic.reports, "report")}. The tunnel has {count(traffic.connections, "connection")} open,
+          and {bytes(traffic.bytes)} came through it.
+        </p>
+      </section>
+      <section class="card stack">
+        <h2>
+          {count(traffic.records, "record")} of {count(traffic.streams, "stream")} in the database
+        </h2>
+        {traffic.emitted.length > 0 && (
+          <Table
+            heads={["task", "name", "records", "devices", "the latest"]}
+            rows={traffic.emitted.map((one) => ({
+              key: `${one.task} ${one.version} ${one.name}`,
+              cells: [
+                `${one.task} ${one.version}`,
+                <code>{one.name}</code>,
+                one.records,
+                one.devices,
+                ago(one.latest, now),
+              ],
+            }))}
+          />
+        )}
+      </section>
+    </>
   );
 }
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Annotated, Literal, NoReturn
 
 from flask import Blueprint, Flask, Response, abort, jsonify, request
@@ -19,6 +19,7 @@ from tapml.field.service import console_views
 from tapml.field.service.fleet_state import FleetState
 from tapml.field.service.judging import MOST_BYTES, Judging
 from tapml.field.service.limits import Limiter
+from tapml.field.service.traffic import Traffic
 from tapml.field.signing import granted_subject
 from tapml.field.tasks.published import Published
 from tapml.folder import FileInside, FileMissing, Folder
@@ -73,12 +74,13 @@ def create_app(
     origins: Collection[str],
     local: bool,
     console_key: str | None = None,
+    traffic: Callable[[], Traffic] | None = None,
     pages: Folder | None = None,
     limiter: Limiter | None = None,
 ) -> Flask:
     """`grants`: the public key of who signs grants; without it nobody has exclusive files. `origins`: whose pages may
     ask. `local`: only this machine may, by its own names. `judging`: takes samples, and gives the tests made of them.
-    `console_key`: opens the console. `pages`: web pages of this origin, at /pages/.
+    `console_key`: opens the console, which shows `traffic`. `pages`: web pages of this origin, at /pages/.
     `limiter`: how often an address and a device may ask; without it there is no limit."""
     app = Flask("tapml.field", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = _MOST_BODY
@@ -195,7 +197,7 @@ def create_app(
     if pages is not None:
         model_views.add(looked_at, None, pages)
     if console_key is not None:
-        console_views.add(looked_at, state, console_key)
+        console_views.add(looked_at, state, console_key, traffic)
     app.register_blueprint(looked_at)
     return app
 

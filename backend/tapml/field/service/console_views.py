@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, abort, jsonify, request
 
 from tapml.field.releases import Plan, Release, step_name
 from tapml.field.service.fleet_state import FleetState, milliseconds
+from tapml.field.service.traffic import Traffic
 from tapml.server.pages import page_file
 from tapml.server.security import same_secret
 
@@ -15,7 +17,7 @@ KEY_HEADER = "Tapml-Console"
 _MOST_POINTS = 600
 
 
-def add(routes: Blueprint, state: FleetState, key: str) -> None:
+def add(routes: Blueprint, state: FleetState, key: str, traffic: Callable[[], Traffic] | None) -> None:
     """`key` stands in the page's address behind #, which no request tells."""
 
     @routes.get("/console/")
@@ -26,7 +28,7 @@ def add(routes: Blueprint, state: FleetState, key: str) -> None:
     def everything() -> Response:
         if not same_secret(request.headers.get(KEY_HEADER, ""), key):
             abort(403, "the console is opened by the address that `tapml field serve` printed")
-        return jsonify(console_document(state))
+        return jsonify({**console_document(state), "traffic": None if traffic is None else traffic()})
 
 
 def console_document(state: FleetState) -> dict[str, Any]:
@@ -36,6 +38,7 @@ def console_document(state: FleetState) -> dict[str, Any]:
         "format": "tapml.field-console/1",
         "now": milliseconds(),
         "releases": [_release(state, one, samples.get(one.number, (0, 0, 0))) for one in reversed(releases)],
+        "share": state.share,
         "devices": state.fleet.devices(),
         "failures": state.samples.failures(),
     }
@@ -58,7 +61,7 @@ def _release(state: FleetState, release: Release, samples: tuple[int, int, int])
         "slow": counts.slow,
         "samples": {"judged": samples[0], "calls": samples[1], "failed": samples[2], "waiting": counts.unjudged},
         "events": state.store.events(release),
-        "coverage": _thinned(state.fleet.coverage(release)),
+        "coverage": [(at, round(devices / state.share)) for at, devices in _thinned(state.fleet.coverage(release))],
     }
 
 

@@ -23,6 +23,8 @@ MOST_BYTES = 16 << 20
 
 _PIECE_BYTES = 1 << 20
 _LOOK_SECONDS = 0.2
+_IDLE_SECONDS = 5.0
+"""Where no suite is here, and all that can be said of a sample is that."""
 _MOST_FAILURES = 8
 """Of one sample: one kernel that is wrong makes those after it no wronger."""
 
@@ -35,7 +37,7 @@ class Judging(Looking):
         self, folder: Path, samples: SampleStore, suites: Sequence[Path], now: Callable[[], int] = milliseconds
     ) -> None:
         """Raises InputError for a suite that is none."""
-        super().__init__("field judging", _LOOK_SECONDS, "samples wait")
+        super().__init__("field judging", _LOOK_SECONDS if suites else _IDLE_SECONDS, "samples wait")
         self.folder = folder
         self._waiting = folder / "samples"
         self._waiting.mkdir(parents=True, exist_ok=True)

@@ -8,12 +8,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tapml.errors import InputError
 
 _MOST_KEYS = 100_000
 """Buckets that are kept; beyond, the one that was used least lately is forgotten."""
 _BURST_SECONDS = 20
+_LONGEST = 100
+"""Of a name that is no address: whoever forwards it may write anything."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,27 @@ class Limits:
     device: float = 5
 
 
+class Buckets(Protocol):
+    """Those of several processes."""
+
+    def take(self, kind: str, name: str, rate: float, burst: float) -> float | None:
+        """Seconds to wait for a token; None where they cannot be asked now. `rate`: tokens a second; `burst`: seconds
+        within which an empty bucket fills."""
+
+
 class Limiter:
     """May be asked by several threads. Raises InputError where a limit is none."""
 
     def __init__(
-        self, limits: Limits, now: Callable[[], float] = time.monotonic, *, most_keys: int = _MOST_KEYS
+        self,
+        limits: Limits,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        most_keys: int = _MOST_KEYS,
+        shared: Buckets | None = None,
     ) -> None:
+        """`shared`: asked first; where it is away the limits are those of this process."""
+        self._shared = shared
         for name, rate in (("address", limits.address), ("device", limits.device)):
             if not 0 < rate <= 1e6:
                 raise InputError(f"a limit of {rate:g} requests a second of one {name} is none: give 0.1 or more")
@@ -50,10 +68,13 @@ class Limiter:
 
     def _take(self, kind: str, name: str) -> float:
         rate, now, key = self._rates[kind], self._now(), (kind, name)
+        # One request fits always, however low the rate is.
+        burst = max(_BURST_SECONDS, 1 / rate)
+        if self._shared is not None and (told := self._shared.take(kind, name, rate, burst)) is not None:
+            return told
         with self._lock:
             full = max(self._full.get(key, now), now) + 1 / rate
-            # One request fits always, however low the rate is.
-            wait = full - now - max(_BURST_SECONDS, 1 / rate)
+            wait = full - now - burst
             if wait > 1e-9:
                 return wait
             self._full[key] = full
@@ -63,12 +84,19 @@ class Limiter:
         return 0.0
 
 
+def _without_port(text: str) -> str:
+    """Some proxies forward it with the address; each connection would be an address of its own."""
+    host, colon, port = text.rpartition(":")
+    bare = host if colon and port.isdecimal() and (host.endswith("]") or ":" not in host) else text
+    return bare.removeprefix("[").removesuffix("]")
+
+
 def _network(text: str) -> str:
     """Of IPv6 the network of one customer: within it addresses are free."""
     try:
-        address = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(_without_port(text))
     except ValueError:
-        return text
+        return text[:_LONGEST]
     if isinstance(address, ipaddress.IPv6Address):
         return str(address.ipv4_mapped or ipaddress.ip_network((int(address), 64), strict=False))
     return str(address)

@@ -18,6 +18,7 @@ class Looking:
         self._seconds = seconds
         self._trouble = trouble
         self._end = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     def start(self) -> None:
@@ -27,18 +28,31 @@ class Looking:
     def stop(self) -> None:
         """May be called twice, and without `start`."""
         self._end.set()
+        self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(30)
+
+    def poke(self) -> None:
+        """Look now, for there is something to be seen."""
+        self._wake.set()
+
+    def interval(self) -> float:
+        """Seconds until the next look."""
+        return self._seconds
 
     def look(self) -> bool:
         """Do what is to be done now; whether there may be more at once."""
         raise NotImplementedError
 
     def _work(self) -> None:
-        pause = self._seconds
-        while not self._end.wait(pause):
+        pause = self.interval()
+        while True:
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._end.is_set():
+                return
             try:
-                pause = 0 if self.look() else self._seconds
+                pause = 0 if self.look() else self.interval()
             except TapmlError as error:
                 _log.warning("%s: %s", self._trouble, error)
                 pause = max(1.0, self._seconds)

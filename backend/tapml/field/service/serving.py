@@ -16,7 +16,10 @@ from tapml.field.service.application import create_app
 from tapml.field.service.fleet_state import FleetState, milliseconds
 from tapml.field.service.judging import Judging
 from tapml.field.service.limits import Limiter, Limits
+from tapml.field.service.proxies import behind_proxies
+from tapml.field.service.redis_link import Counted, RedisLink
 from tapml.field.service.simulator import Simulator
+from tapml.field.service.traffic import Kept, traffic
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.signing import MANIFEST, verify
 from tapml.field.storage.fleet import FleetStore
@@ -48,11 +51,19 @@ class FieldServer:
         simulation_page: str | None = None,
         tunnel_port: int = 0,
         limits: Limits | None = None,
+        proxies: int = 0,
+        redis_url: str | None = None,
+        watched_share: float = 1.0,
+        records_database: str | Path | None = None,
     ) -> None:
         """`suites`: those that tasks' models were built from, by which captured calls are judged. `pages`: a folder of
         web pages, served at /pages/ with the runtime. `simulation_page`: what simulation steps open in browsers, an
         address or a path of this server's. `tunnel_port`: where the tunnel listens; 0 is any free
-        one. `limits`: how often an address and a device may ask; without them there is no limit."""
+        one. `limits`: how often an address and a device may ask; without them there is no limit. `proxies`: how
+        many stand before the service, whose `X-Forwarded-For` tells who asks. `redis_url`: what several processes of
+        one database share limits and counts by, and tell each other of releases. `watched_share`: of devices, those
+        whose reports count and of which is kept what they tell of themselves. `records_database`: of what comes
+        through the tunnel, if not the same."""
         if not group.is_dir():
             raise InputError(f"{group} is no folder: make a group with `tapml field init`")
         for origin in origins:
@@ -60,15 +71,20 @@ class FieldServer:
                 raise InputError(f"{origin} is no origin: give one as browsers name it, such as https://example.org")
         if grants is not None:
             verify(grants, MANIFEST, b"", b"")  # raises where it is no key
-        samples = SampleStore(database)
-        self.state = FleetState(Store(database), FleetStore(database), samples)
+        samples, records = SampleStore(database), Records(records_database or database)
+        self.state = FleetState(Store(database), FleetStore(database), samples, share=watched_share)
         self.judging = Judging(group / "judged", samples, suites)
+        kept = Kept(records)
+        self.link = self._linked(redis_url) if redis_url else None
+        limiter = Limiter(limits, shared=self.link) if limits else None
         console_key = secrets.token_urlsafe(16)
         app = create_app(
             self.state, Published(published_path(group)), self.judging, grants=grants, origins=origins,
             local=_is_local(host), console_key=console_key, pages=pages_folder(pages) if pages else None,
-            limiter=Limiter(limits) if limits else None,
+            limiter=limiter, traffic=lambda: traffic(self._counted(), kept, self.link),
         )  # fmt: skip
+        if proxies:
+            app.wsgi_app = behind_proxies(app.wsgi_app, proxies)  # type: ignore[method-assign]
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._server = listen(host, port, app, None)
         shown = f"[{host}]" if ":" in host else host
@@ -80,13 +96,16 @@ class FieldServer:
         self._thread.start()
         try:
             self.tunnel = TunnelServer(
-                Records(database), milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins]
-            )
+                records, milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins],
+                limiter=limiter, proxies=proxies,
+            )  # fmt: skip
         except InputError:
             self._server.shutdown()
             self._server.server_close()
             raise
         self.tunnel_url = f"ws://{shown}:{self.tunnel.port}{PATH}"
+        if self.link is not None:
+            self.link.start()
         self.state.start()
         self.judging.start()
         self.simulator = Simulator(self.state, urljoin(self.url, simulation_page)) if simulation_page else None
@@ -100,9 +119,20 @@ class FieldServer:
         self.state.stop()
         self.judging.stop()
         self.tunnel.stop()
+        if self.link is not None:
+            self.link.stop()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+
+    def _counted(self) -> Counted:
+        return Counted({**self.state.counted, "bytes": self.tunnel.bytes}, {"connections": self.tunnel.open})
+
+    def _linked(self, url: str) -> RedisLink:
+        link = RedisLink(url, secrets.token_hex(8), self.state.heard, self._counted)
+        self.state.announce, self.state.seen.asked = link.announce, link.asked
+        self.state.processes = link.processes
+        return link
 
     def __enter__(self) -> FieldServer:
         return self

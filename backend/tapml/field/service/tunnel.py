@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from wsproto import ConnectionType, WSConnection
@@ -22,7 +22,10 @@ from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import ProtocolError
 
-from tapml.errors import InputError, TapmlError
+from tapml.errors import InputError
+from tapml.field.service.gathered import Gathered
+from tapml.field.service.limits import Limiter
+from tapml.field.service.proxies import address_behind
 from tapml.field.storage.records import Batch, Hello, Records, Sent
 from tapml.formats import validated
 from tapml.strict_json import parse_json
@@ -39,29 +42,43 @@ _RECEIVE_BYTES = 4096
 """What so many may become when they are inflated is bounded with it."""
 _MOST_AT_ONCE = 500
 _MOST_CONTAINERS = 20_000
+_FORWARDED = b"x-forwarded-for"
 _REMEDY = "; send what @tapml/agent sends"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Waiting:
-    sent: Sent
-    done: asyncio.Future[int]
 
 
 class TunnelServer:
     """Listens from its making until `stop`. Raises InputError where the address cannot be used."""
 
     def __init__(
-        self, records: Records, now: Callable[[], int], *, host: str, port: int, origins: Collection[str]
+        self,
+        records: Records,
+        now: Callable[[], int],
+        *,
+        host: str,
+        port: int,
+        origins: Collection[str],
+        limiter: Limiter | None = None,
+        proxies: int = 0,
     ) -> None:
-        self._records, self._now, self._origins = records, now, set(origins)
+        """`limiter`: how often an address and a device may connect. `proxies`: how many stand before it."""
+        self._records, self._origins = records, set(origins)
+        self._limiter, self._proxies = limiter, proxies
         self._stopping = False
-        self._open = 0
-        self._bytes = 0
+        self.open = 0
+        """Connections."""
+        self.bytes = 0
+        """That came since the start."""
         self._loop = asyncio.new_event_loop()
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(_MOST_AT_ONCE * 2)
+        # They are sent again, when the database is back.
+        self._taking = Gathered[Sent, int](
+            lambda sent: records.take(sent, now()), "the tunnel's records are not taken for now", _MOST_AT_ONCE
+        )
+        self._greeting = Gathered[Hello, int](
+            lambda hellos: records.lasts([(one.device, one.stream) for one in hellos]),
+            "the tunnel welcomes nobody for now", _MOST_AT_ONCE,
+        )  # fmt: skip
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         # The caller's thread may have a loop of its own, which runs.
@@ -87,49 +104,32 @@ class TunnelServer:
     def traffic(self) -> dict[str, int]:
         """Records and streams in the database, and since the start connections that are open and bytes that came."""
         found = self._records.traffic()
-        return {
-            "streams": found["streams"], "records": found["records"], "open": self._open, "bytes": self._bytes,
-        }  # fmt: skip
+        return {"streams": found["streams"], "records": found["records"], "open": self.open, "bytes": self.bytes}
 
     def _run(self) -> None:
-        writer = self._loop.create_task(self._write())
+        own = [self._loop.create_task(one.run()) for one in (self._taking, self._greeting)]
         self._loop.run_forever()
         if self._server is not None:
             self._server.close()
-        for task in (writer, *self._tasks):
+        ended = [*own, *self._tasks]
+        for task in ended:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(writer, *self._tasks, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.gather(*ended, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
-
-    async def _write(self) -> None:
-        while True:
-            waiting = [await self._queue.get()]
-            while len(waiting) < _MOST_AT_ONCE and not self._queue.empty():
-                waiting.append(self._queue.get_nowait())
-            try:
-                lasts = await asyncio.to_thread(self._records.take, [one.sent for one in waiting], self._now())
-            except TapmlError as error:  # they are sent again, when the database is back
-                _log.warning("the tunnel's records are not taken for now: %s", error)
-                for one in waiting:
-                    one.done.cancel()
-                continue
-            for one, last in zip(waiting, lasts, strict=True):
-                if not one.done.done():
-                    one.done.set_result(last)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self._open += 1
+        self.open += 1
         try:
-            if self._open <= MOST_OPEN:
+            if self.open <= MOST_OPEN:
                 await _Client(self, reader, writer).run()
         except (OSError, ProtocolError, TimeoutError, asyncio.CancelledError):
             pass  # it is gone, or speaks something else
         finally:
-            self._open -= 1
+            self.open -= 1
             self._tasks.discard(task)
             writer.close()
 
@@ -137,17 +137,26 @@ class TunnelServer:
         """Pages say where they are from; who is none says nothing."""
         return origin is None or origin in self._origins
 
+    async def wait(self, peer: str, forwarded: Sequence[str]) -> float:
+        """Seconds until this address may connect; 0 where it may now."""
+        if self._limiter is None:
+            return 0.0
+        return await asyncio.to_thread(self._limiter.address, address_behind(peer, forwarded, self._proxies))
+
+    async def wait_of(self, device: str) -> float:
+        """Likewise, of a device."""
+        return 0.0 if self._limiter is None else await asyncio.to_thread(self._limiter.device, device)
+
     async def last(self, hello: Hello) -> int:
-        return await asyncio.to_thread(self._records.last, hello.device, hello.stream)
+        """The last number of its stream that is committed. Cancelled where it cannot be told now."""
+        return await self._greeting.ask(hello)
 
     async def take(self, sent: Sent) -> int:
-        """The last number that is committed, when this was. Cancelled where it cannot be now."""
-        waiting = _Waiting(sent, self._loop.create_future())
-        await self._queue.put(waiting)
-        return await waiting.done
+        """The same, when this is committed. Cancelled where it cannot be now."""
+        return await self._taking.ask(sent)
 
     def received(self, count: int) -> None:
-        self._bytes += count
+        self.bytes += count
 
 
 class _Client:
@@ -208,12 +217,20 @@ class _Client:
 
     async def _accept(self, request: Request) -> bool:
         headers = {name.lower(): value for name, value in request.extra_headers}
+        forwarded = [value.decode("latin-1") for name, value in request.extra_headers if name.lower() == _FORWARDED]
+        peer: tuple[Any, ...] = self._writer.get_extra_info("peername") or ("",)
+        if wait := await self._server.wait(str(peer[0]), forwarded):
+            told = [(b"Retry-After", str(math.ceil(wait)).encode())]
+            await self._send(self._socket.send(RejectConnection(status_code=429, headers=told)))
+            return False
         origin = headers.get(b"origin")
         allowed = self._server.allowed(None if origin is None else origin.decode("latin-1"))
         if request.target != PATH or not allowed:
             await self._send(self._socket.send(RejectConnection(status_code=403 if request.target == PATH else 404)))
             return False
-        await self._send(self._socket.send(AcceptConnection(extensions=[PerMessageDeflate()])))
+        # Acknowledgements are short: what a compressor would remember for the next one is a hundred kilobytes.
+        deflate = PerMessageDeflate(server_no_context_takeover=True)
+        await self._send(self._socket.send(AcceptConnection(extensions=[deflate])))
         return True
 
     async def _take(self, text: str) -> bool:
@@ -226,6 +243,9 @@ class _Client:
             found = parse_json(text, "a message", _REMEDY.removeprefix("; "), most_containers=_MOST_CONTAINERS)
             if self._hello is None:
                 self._hello = validated("the hello", Hello, found, _REMEDY)
+                if wait := await self._server.wait_of(self._hello.device):
+                    seconds = math.ceil(wait)
+                    return await self._close(f"this device connects too often: come again in {seconds} s", seconds)
                 last = await self._server.last(self._hello)
             else:
                 batch = validated("a batch", Batch, found, _REMEDY)
@@ -235,8 +255,10 @@ class _Client:
         await self._send(self._socket.send(TextMessage(json.dumps({"acknowledged": last}))))
         return True
 
-    async def _close(self, sentence: str) -> bool:
-        await self._send(self._socket.send(TextMessage(json.dumps({"error": sentence[:500]}))))
+    async def _close(self, sentence: str, wait: int | None = None) -> bool:
+        """`wait`: seconds until it may come again."""
+        told = {"error": sentence[:500], **({} if wait is None else {"wait": wait})}
+        await self._send(self._socket.send(TextMessage(json.dumps(told))))
         await self._send(self._socket.send(CloseConnection(CloseReason.POLICY_VIOLATION)))
         return False
 

@@ -39,8 +39,8 @@ class FleetStore:
         if not seen:
             return
         with self._database.writing() as connection:
-            for profile, at in seen.values():
-                _put(connection, profile, at)
+            told = [_told(profile, at) for profile, at in seen.values()]
+            connection.execute(schema.upsert(connection, schema.devices), told)
             holding = _holding(connection)
             for release in releases:
                 _cover(connection, release.number, holding[release.plan.task, release.plan.version], now)
@@ -67,18 +67,15 @@ class FleetStore:
             return [] if connection is None else [(row[0], row[1]) for row in connection.execute(query)]
 
 
-def _put(connection: Connection, profile: Profile, at: int) -> None:
-    table = schema.devices
-    told: dict[str, Any] = {
+def _told(profile: Profile, at: int) -> dict[str, Any]:
+    return {
+        "device": profile.device,
         "at": at,
         "app": profile.app,
         "browser": f"{profile.browser.name} {profile.browser.version}",
         "gpu": f"{profile.gpu.vendor} {profile.gpu.architecture}".strip(),
         "holds": json.dumps(profile.holds),
     }
-    changed = connection.execute(sql.update(table).where(table.c.device == profile.device).values(told))
-    if not changed.rowcount:
-        connection.execute(sql.insert(table).values(device=profile.device, **told))
 
 
 def _holding(connection: Connection) -> Counter[tuple[str, str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 import sqlalchemy as sql
 from pydantic import Field
+from sqlalchemy.engine import Connection
 
 from tapml.field.names import DeviceId, TaskName, Version
 from tapml.field.storage import schema
@@ -77,11 +78,23 @@ class Sent:
     batch: Batch
 
 
-class Traffic(TypedDict):
+class Counts(TypedDict):
     """Of the tunnel, since the database was made."""
 
     streams: int
     records: int
+
+
+class Emitted(TypedDict):
+    """What came of a task under one name."""
+
+    task: str
+    version: str
+    name: str
+    records: int
+    devices: int
+    latest: int
+    """When the newest came: milliseconds since 1970."""
 
 
 class Records:
@@ -92,11 +105,11 @@ class Records:
         with self._database.writing() as connection:  # a database of before has no such tables
             schema.metadata.create_all(connection, tables=[_streams, _records])
 
-    def last(self, device: str, stream: str) -> int:
-        """All records up to this number are committed; 0 where none is."""
+    def lasts(self, streams: Sequence[tuple[str, str]]) -> list[int]:
+        """Of each device and stream: all records up to this number are committed; 0 where none is."""
         with self._database.reading() as connection:
-            query = sql.select(_streams.c.last).filter_by(device=device, stream=stream)
-            return 0 if connection is None else int(connection.scalar(query) or 0)
+            found = {} if connection is None else _lasts(connection, streams)
+        return [found.get(one, 0) for one in streams]
 
     def take(self, sent: Sequence[Sent], now: int) -> list[int]:
         """Commit these in one transaction; gives `last` of each one's stream then.
@@ -104,32 +117,28 @@ class Records:
         A record that was committed before is not taken again, and a batch behind a gap not at all.
         """
         rows: list[dict[str, Any]] = []
-        lasts: dict[tuple[str, str], int] = {}
         found: list[int] = []
         with self._database.writing() as connection:
+            lasts = _lasts(connection, [(one.device, one.stream) for one in sent])
             for one in sent:
                 key = (one.device, one.stream)
-                if key not in lasts:
-                    query = sql.select(_streams.c.last).filter_by(device=one.device, stream=one.stream)
-                    before = connection.scalar(query)
-                    if before is None:
-                        values = {"device": one.device, "stream": one.stream, "last": 0}
-                        connection.execute(sql.insert(_streams).values(values))
-                    lasts[key] = int(before or 0)
-                if one.batch.first <= lasts[key] + 1:
+                last = lasts.setdefault(key, 0)
+                if one.batch.first <= last + 1:
                     for number, record in enumerate(one.batch.records, one.batch.first):
-                        if number > lasts[key]:
+                        if number > last:
                             rows.append(_row(one, number, record, now))
-                            lasts[key] = number
-                found.append(lasts[key])
+                            last = number
+                    lasts[key] = last
+                found.append(last)
             if rows:
                 connection.execute(sql.insert(_records), rows)
-            for (device, stream), last in lasts.items():
-                mine = (_streams.c.device == device) & (_streams.c.stream == stream)
-                connection.execute(sql.update(_streams).where(mine).values(last=last))
+            insert = schema.upsert(connection, _streams)
+            connection.execute(
+                insert, [{"device": key[0], "stream": key[1], "last": last} for key, last in lasts.items()]
+            )
         return found
 
-    def traffic(self) -> Traffic:
+    def traffic(self) -> Counts:
         """What came so far."""
         with self._database.reading() as connection:
             if connection is None:
@@ -140,12 +149,36 @@ class Records:
             )
             return {"streams": streams, "records": records}
 
+    def emitted(self, most: int = 200) -> list[Emitted]:
+        """By task, version and name; what came last comes first."""
+        table = _records.c
+        key = (table.task, table.version, table.name)
+        latest = sql.func.max(table.received).label("latest")
+        counts = (sql.func.count().label("records"), sql.func.count(table.device.distinct()).label("devices"), latest)
+        query = sql.select(*key, *counts).group_by(*key).order_by(latest.desc(), *key).limit(most)
+        with self._database.reading() as connection:
+            rows = [] if connection is None else connection.execute(query).all()
+        return [
+            {
+                "task": row.task, "version": row.version, "name": row.name, "records": int(row.records),
+                "devices": int(row.devices), "latest": int(row.latest),
+            }
+            for row in rows
+        ]  # fmt: skip
+
     def values(self, task: str, most: int = 1000) -> list[tuple[str, str, int, Any]]:
         """Device, name, number and value of a task's records, the latest `most`, in the order they came."""
         query = sql.select(_records).filter_by(task=task).order_by(_records.c.received.desc(), _records.c.number.desc())
         with self._database.reading() as connection:
             rows = [] if connection is None else connection.execute(query.limit(most)).all()
         return [(row.device, row.name, row.number, json.loads(row.value)) for row in reversed(rows)]
+
+
+def _lasts(connection: Connection, streams: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    table = _streams.c
+    query = sql.select(table.device, table.stream, table.last)
+    mine = sql.tuple_(table.device, table.stream).in_(sorted(set(streams)))
+    return {(row.device, row.stream): int(row.last) for row in connection.execute(query.where(mine))}
 
 
 def _row(sent: Sent, number: int, record: Record, now: int) -> dict[str, Any]:

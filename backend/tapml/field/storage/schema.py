@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
 
 from tapml.history.schema import Tables
 
@@ -101,3 +105,10 @@ coverage = sql.Table(
 )
 
 FIELD = Tables("the field's database", metadata, version, 2)
+
+
+def upsert(connection: Connection, table: sql.Table) -> Any:
+    """An insert that changes the row of its primary key where there is one: for many rows at once."""
+    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+    changed = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)

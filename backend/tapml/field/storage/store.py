@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -28,6 +29,16 @@ class Event(TypedDict):
     step: int
     status: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a device says of its run in a release's step."""
+
+    release: Release
+    device: str
+    failed: bool
+    slow: bool
 
 
 class Store:
@@ -70,16 +81,27 @@ class Store:
 
     def report(self, release: Release, device: str, *, failed: bool, slow: bool, now: int) -> bool:
         """A device's run in the release's step; False where it is not the first, or the step is over."""
-        table = schema.reports
-        key = {"release": release.number, "step": release.step, "device": device}
+        return self.report_all([Reported(release, device, failed, slow)], now)[0]
+
+    def report_all(self, reports: Sequence[Reported], now: int) -> list[bool]:
+        """Of several runs, in one transaction."""
         with self._database.writing() as connection:
             row = schema.releases.c
-            at_step = (row.number == release.number) & (row.step == release.step) & (row.status == "running")
-            known = sql.select(table.c.device).filter_by(**key)
-            if connection.scalar(sql.select(row.number).where(at_step)) is None or connection.scalar(known):
-                return False
-            connection.execute(sql.insert(table).values(**key, at=now, failed=int(failed), slow=int(slow)))
-            return True
+            running = sql.select(row.number, row.step).where(row.status == "running")
+            steps = {found.number: found.step for found in connection.execute(running)}
+            seen = _reported(connection, reports)
+            answers, rows = [], []
+            for one in reports:
+                key = (one.release.number, one.release.step, one.device)
+                counts = steps.get(one.release.number) == one.release.step and key not in seen
+                answers.append(counts)
+                if counts:
+                    seen.add(key)
+                    told = {"at": now, "failed": int(one.failed), "slow": int(one.slow)}
+                    rows.append({"release": key[0], "step": key[1], "device": one.device, **told})
+            if rows:
+                connection.execute(sql.insert(schema.reports), rows)
+            return answers
 
     def reported(self, release: Release, device: str) -> bool:
         """Has the device reported in the release's step, or is that over?"""
@@ -121,6 +143,16 @@ def _releases(connection: Connection) -> list[Release]:
         Release(row.number, read_plan(row.plan), row.step, row.since, row.status, row.reason)
         for row in connection.execute(sql.select(schema.releases).order_by(schema.releases.c.number))
     ]
+
+
+def _reported(connection: Connection, reports: Sequence[Reported]) -> set[tuple[int, int, str]]:
+    """Which of these are there already: release, step and device."""
+    table, found = schema.reports.c, set()
+    for release, step in {(one.release.number, one.release.step) for one in reports}:
+        devices = [one.device for one in reports if (one.release.number, one.release.step) == (release, step)]
+        mine = (table.release == release) & (table.step == step) & table.device.in_(devices)
+        found |= {(release, step, device) for device in connection.scalars(sql.select(table.device).where(mine))}
+    return found
 
 
 def read_plan(text: str) -> Plan:

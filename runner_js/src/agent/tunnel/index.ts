@@ -25,6 +25,8 @@ export interface TunnelOptions {
 
 const COLLECT = 50;
 const RETRY = { first: 500, most: 60_000 };
+/** Milliseconds, whatever the server asks for. */
+const LONGEST_WAIT = 300_000;
 
 /** One connection while there is something to send. It is opened with the first record, and again after a cut. */
 export class Tunnel {
@@ -35,6 +37,8 @@ export class Tunnel {
   private sent: number | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private retry = RETRY.first;
+  /** Milliseconds that the server asked to wait before the next connection. */
+  private told = 0;
   private closed = false;
   /** What the server said last was wrong. */
   error: string | null = null;
@@ -98,14 +102,17 @@ export class Tunnel {
       this.socket = null;
       this.sent = null;
       if (this.outbox.size === 0) return;
-      this.soon(this.retry * (0.5 + Math.random()));
+      const told = Math.min(this.told, LONGEST_WAIT);
+      this.soon(told > 0 ? told * (1 + Math.random() / 4) : this.retry * (0.5 + Math.random()));
+      this.told = 0;
       this.retry = Math.min(2 * this.retry, RETRY.most);
     };
   }
 
   private answered(text: string): void {
-    const { acknowledged, error } = JSON.parse(text) as { acknowledged?: unknown; error?: unknown };
+    const { acknowledged, error, wait } = JSON.parse(text) as Record<string, unknown>;
     if (typeof error === "string") this.error = error;
+    if (typeof wait === "number" && wait > 0) this.told = 1000 * wait;
     if (typeof acknowledged !== "number") return;
     this.outbox.acknowledge(acknowledged);
     this.retry = RETRY.first;

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { type Emission, type Emitter, Tunnel } from "./index";
 
 const TASK = "shop/a";
@@ -20,6 +20,8 @@ class Server {
   readonly streams = new Map<string, unknown[]>();
   readonly sockets: WebSocket[] = [];
   answers = true;
+  /** Seconds that the next connection is told to wait. */
+  wait = 0;
 
   connect = (): WebSocket => {
     let mine: unknown[] | undefined;
@@ -31,6 +33,15 @@ class Server {
       },
       send: (text: string) => {
         const message = JSON.parse(text) as { stream: string; first: number; records: { value: unknown }[] };
+        if (this.wait > 0) {
+          const data = JSON.stringify({ error: "this device connects too often", wait: this.wait });
+          this.wait = 0;
+          queueMicrotask(() => {
+            socket.onmessage?.({ data });
+            socket.close();
+          });
+          return;
+        }
         if (mine === undefined) {
           mine = this.streams.get(message.stream) ?? [];
           this.streams.set(message.stream, mine);
@@ -117,6 +128,23 @@ describe("Tunnel", () => {
     await settled(after.tunnel);
     expect(server.values).toEqual([1, 2, 3, 4]);
     expect(server.streams.size).toBe(1);
+  });
+
+  it("comes again when the server says, and not before", async () => {
+    vi.useFakeTimers();
+    try {
+      const server = new Server();
+      server.wait = 30;
+      const { tunnel, emit } = device(server);
+      emit(1);
+      await vi.advanceTimersByTimeAsync(29_900);
+      expect(server.sockets).toHaveLength(1);
+      expect(tunnel.error).toBe("this device connects too often");
+      await vi.advanceTimersByTimeAsync(8_000);
+      expect([server.sockets.length, server.values]).toEqual([2, [1]]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("nothing leaves that a task did not declare, or without consent", async () => {
