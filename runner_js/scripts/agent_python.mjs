@@ -11,7 +11,7 @@ import { gzipSync } from "node:zlib";
 const ROOT = new URL("../", import.meta.url);
 const TARGET = new URL("../backend/tapml/server/static/agent/", ROOT);
 const PLACE = dirname(createRequire(import.meta.url).resolve("pyodide"));
-const OWN = ["tapml", "_tapml_vm"];
+const OWN = ["tapml", "_tapml_tables", "_tapml_vm"];
 /** In bytes, compressed: what a page's first task loads. */
 const MOST_LIBRARY = 1_600_000;
 

@@ -1,11 +1,13 @@
-"""What a task may ask of the agent: emit, load a model, fetch."""
+"""What a task may ask of the agent: emit, load a model, fetch, keep rows in tables."""
 
 import json
 import math
 
 import _tapml_agent
+import _tapml_tables
+from _tapml_tables import Table
 
-__all__ = ["Response", "Tensor", "emit", "fetch", "load"]
+__all__ = ["Response", "Table", "Tensor", "emit", "fetch", "flush", "load", "sql", "table"]
 
 _FORMATS = {
     "float32": "f", "float64": "d", "int32": "i", "uint32": "I", "int8": "b", "uint8": "B", "bool": "B", "float16": "e",
@@ -80,6 +82,21 @@ async def fetch(url, method="GET", body=None):
     """A Response; only of origins that task.json declares and the page allows, and without cookies."""
     status, data = await _call(_tapml_agent.fetch(url, method, body))
     return Response(status, data.to_bytes())
+
+
+def table(name):
+    """The Table of that name, which task.json declares. What it holds is there again at the next visit."""
+    return Table(name)
+
+
+async def sql(text, *values):
+    """Rows as dicts, of what the task keeps: values stand for the ? in the text. What was added is written first."""
+    return _tapml_tables.read(await _call(_tapml_agent.sql(text, list(values))))
+
+
+async def flush():
+    """Write what was added, and give where it is: "disk", or "memory" that is gone when the page is."""
+    return await _call(_tapml_agent.flush())
 
 
 async def _call(promise):
