@@ -49,6 +49,10 @@ async def run(event):
                 return "taken"
             except BaseException: pass
         return (await tapml.sql("SELECT count(*) AS n FROM scores"))[0]["n"]
+    if what == "double an array":
+        import tapml.arrays as np
+        x = np.asarray([event["x"]], dtype="float32").T
+        return np.asarray((await tapml.load("model").run({"x": x}))["y"]).sum().item()
     if what == "double":
         return (await tapml.load("model").run({"x": event["x"]}))["y"].tolist()
     return seen
@@ -145,6 +149,7 @@ describe("a task in Python, in a worker of its own", () => {
 
   it("runs a compiled model of its version", async () => {
     expect((await run({ do: "double", x: [1, 2.5, -3] })).result).toEqual([2, 5, -6]);
+    expect((await run({ do: "double an array", x: [1, 2.5, -3] })).result).toBe(1);
   });
 
   it("keeps rows in tables of its own, which another task's SQL does not find", {

@@ -67,6 +67,7 @@ async function start(given: Start): Promise<void> {
       ...{ emit: emitter(given.emits), fetch: request, model },
       ...kept,
     });
+    pyodide.registerJsModule("_tapml_arrays", { ...(await import("./arrays/arrays")) });
     if (given.interrupt) pyodide.setInterruptBuffer(new Uint8Array(given.interrupt));
     const vm = pyodide.pyimport("_tapml_vm");
     lockDown(globalThis);

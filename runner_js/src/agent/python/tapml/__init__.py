@@ -4,8 +4,8 @@ import json
 import math
 
 import _tapml_agent
-import _tapml_tables
-from _tapml_tables import Table
+
+from tapml._tables import Table, read
 
 __all__ = ["Response", "Table", "Tensor", "emit", "fetch", "flush", "load", "sql", "table"]
 
@@ -46,14 +46,25 @@ class Model:
         self._path = path
 
     async def run(self, inputs):
-        """Outputs by name, as Tensors, of inputs by name: Tensors, or flat lists of float32 numbers."""
-        given = {name: value if isinstance(value, Tensor) else Tensor(value) for name, value in inputs.items()}
+        """Outputs by name, as Tensors, of inputs by name: Tensors, arrays, or flat lists of float32 numbers."""
+        given = {name: _tensor(value) for name, value in inputs.items()}
         told = [(name, one.dtype, list(one.shape), one.data.tobytes()) for name, one in given.items()]
         found = await _call(_tapml_agent.model(self._path, told))
         return {
             name: Tensor(memoryview(data.to_bytes()).cast(_FORMATS[dtype]), list(shape), dtype)
             for name, dtype, shape, data in found
         }
+
+
+def _tensor(value):
+    if isinstance(value, Tensor):
+        return value
+    if not hasattr(value, "tobytes") or not hasattr(value, "shape"):
+        return Tensor(value)
+    dtype = value.dtype.name  # an array of tapml.arrays
+    if dtype not in _FORMATS:
+        raise TypeError(f"models take no {dtype}: use astype")
+    return Tensor(memoryview(value.tobytes()).cast(_FORMATS[dtype]), value.shape, dtype)
 
 
 class Response:
@@ -91,7 +102,7 @@ def table(name):
 
 async def sql(text, *values):
     """Rows as dicts, of what the task keeps: values stand for the ? in the text. What was added is written first."""
-    return _tapml_tables.read(await _call(_tapml_agent.sql(text, list(values))))
+    return read(await _call(_tapml_agent.sql(text, list(values))))
 
 
 async def flush():
