@@ -76,7 +76,7 @@ help:
 	@echo 'make bench-triggers  what 1,000 triggers cost to one, and a million random sequences against brute force (SEQUENCES=), some minutes'
 	@echo 'make bench-agent  Python of tasks, in node: sizes, start of VMs, runs a second of 1, 2 and 4 VMs (LOOPS=1000000)'
 	@echo 'make bench-storage  rows a second that a task keeps on the device, one by one and collected, in Chromium and Firefox, a minute'
-	@echo "make bench-arrays  random cases of each function of tasks' arrays, held against NumPy (EXAMPLES=100), some minutes"
+	@echo "make bench-arrays  random cases of each function of tasks' arrays and images, held against NumPy and OpenCV (EXAMPLES=100), some minutes"
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo "make bench-studio  the studio's pages: a graph of 1,200 nodes, 10,000 rows, frames, clicks, what axe says (ROUNDS=5 JSON=FILE), ten minutes"
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'

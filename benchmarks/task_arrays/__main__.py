@@ -2,10 +2,33 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.task_arrays.held import hold, hold_assignment, hold_indexing
+from benchmarks.task_arrays.held import hold, hold_assignment, hold_indexing, hold_picture, names_of_codes
 from benchmarks.task_arrays.numbers import number_cases
+from benchmarks.task_arrays.pictures import picture_cases
 from benchmarks.task_arrays.places import place_cases
-from benchmarks.task_arrays.vm import Refused, started
+from benchmarks.task_arrays.products import product_cases
+from benchmarks.task_arrays.vm import Refused, Vm, started
+
+
+def pictures(vm: Vm, examples: int, only: str | None) -> int:
+    """How many have a case that does not pass."""
+    passed = failed = 0
+    names, widest = set(), 0.0
+    for picture in picture_cases(names_of_codes(vm)):
+        name = picture.name.partition(",")[0]
+        if only not in (None, name):
+            continue
+        names.add(name)
+        try:
+            count, worst = hold_picture(vm, picture, examples)
+            passed, widest = passed + count, max(widest, worst)
+        except (AssertionError, Refused) as error:
+            failed += 1
+            print(f"{picture.name}: {error}\n  {' '.join(getattr(error, '__notes__', []))[:1500]}")
+    print(
+        f"images: {len(names)} functions, {passed:,} cases passed, at most {widest:g} of 255 apart, {failed} kinds not"
+    )
+    return failed
 
 
 def main() -> int:
@@ -13,7 +36,7 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=100, help="cases of each function")
     parser.add_argument("--only", help="one function")
     options = parser.parse_args()
-    cases = {**number_cases(), **place_cases()}
+    cases = {**number_cases(), **product_cases(), **place_cases()}
     functions = passed = failed = 0
     with started() as vm:
         jobs = {
@@ -30,7 +53,8 @@ def main() -> int:
             except (AssertionError, Refused) as error:
                 failed += 1
                 print(f"{name}: {error}\n  {' '.join(getattr(error, '__notes__', []))[:1500]}")
-    print(f"arrays: {functions} functions, {passed:,} cases passed, {failed} functions with one that does not")
+        print(f"arrays: {functions} functions, {passed:,} cases passed, {failed} functions with one that does not")
+        failed += pictures(vm, options.examples, options.only)
     return 1 if failed else 0
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import cv2
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 
 from benchmarks.task_arrays.numbers import Case
+from benchmarks.task_arrays.pictures import Picture, apart
 from benchmarks.task_arrays.places import keys
 from benchmarks.task_arrays.vm import Refused, Vm, calling, evaluating
 
@@ -114,3 +116,27 @@ def hold_assignment(vm: Vm, examples: int) -> int:
         compare(found, expected, _EXACT)
 
     return _run(vm, examples, keys(), call, check)
+
+
+def hold_picture(vm: Vm, picture: Picture, examples: int) -> tuple[int, float]:
+    """How many cases passed, and the largest difference in units of 255; raises AssertionError where it is above 1."""
+    worst = 0.0
+
+    def check(found: Any, drawn: Any) -> None:
+        nonlocal worst
+        difference = apart(found, picture.reference(*drawn[0], **drawn[1]), picture.around)
+        assert difference <= 1, f"{difference} of 255 apart"
+        worst = max(worst, difference)
+
+    name = picture.name.partition(",")[0]
+    return _run(vm, examples, picture.drawn, lambda one: calling(name, *one, of="cv2"), check), worst
+
+
+def names_of_codes(vm: Vm) -> list[str]:
+    """Of cvtColor. Raises AssertionError where OpenCV has another number for one."""
+    numbers = vm.evaluate(
+        "[[name, getattr(cv2, name)] for name in dir(cv2) if name[:6] in ('COLOR_', 'INTER_', 'BORDER')]"
+    )
+    for name, number in numbers:
+        assert number == getattr(cv2, name), f"{name} is {number}, and {getattr(cv2, name)} in OpenCV"
+    return [name for name, _ in numbers if name.startswith("COLOR_")]

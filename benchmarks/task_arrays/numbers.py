@@ -20,8 +20,6 @@ from benchmarks.task_arrays.drawn import (
     of,
     pairs,
     shapes,
-    tame,
-    tamed,
     with_axes,
     with_axis,
 )
@@ -40,21 +38,16 @@ class Case:
     """Whether the sign of 0 is compared, where no rounding is allowed for."""
 
 
-def _plain(drawn: Drawn) -> Drawn:
+def plain(drawn: Drawn) -> Drawn:
     """Of one value."""
     return drawn.map(lambda x: ((x,), {}))
 
 
-def _both(drawn: Drawn) -> Drawn:
+def both(drawn: Drawn) -> Drawn:
     return drawn.map(lambda two: (tuple(two), {}))
 
 
-def _keyword(drawn: Drawn, *names: str) -> Drawn:
-    """The first is a value, the others are keywords."""
-    return drawn.map(lambda all: ((all[0],), dict(zip(names, all[1:], strict=True))))
-
-
-def _without_64(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def without_64(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """There are no integers of 64 bits here: float64 holds both."""
     if np.result_type(x, y) == np.int64:
         return x.astype(np.float64), y.astype(np.float64)
@@ -71,7 +64,7 @@ def _reals(name: str) -> Callable[..., Any]:
 
 
 def _promoted(name: str) -> Callable[..., Any]:
-    return lambda x, y: getattr(np, name)(*_without_64(x, y))
+    return lambda x, y: getattr(np, name)(*without_64(x, y))
 
 
 def _beside(name: str) -> Callable[..., Any]:
@@ -97,32 +90,32 @@ _small = st.one_of(st.sampled_from([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.na
 def _elementwise() -> dict[str, Case]:
     return {
         # float32 goes through float64 here: beyond 2**20 NumPy's own of float32 is no reference for sine and cosine.
-        **{name: Case(_plain(arrays(FLOATS, elements=_small)), _wide(name), exact=False) for name in _UNARY},
-        "reciprocal": Case(_plain(arrays(FLOATS)), np.reciprocal),
-        **{name: Case(_plain(arrays(NUMBERS)), getattr(np, name)) for name in _KEPT},
-        **{name: Case(_plain(arrays(ALL)), getattr(np, name)) for name in ("isfinite", "isnan", "logical_not")},
-        "isinf": Case(_plain(arrays(ALL)), np.isinf),
-        "signbit": Case(_plain(arrays(FLOATS)), lambda x: np.signbit(x) & ~np.isnan(x)),
-        "bitwise_invert": Case(_plain(arrays(("bool", *INTEGERS))), np.bitwise_invert),
-        **{name: Case(_both(pairs()), _promoted(name)) for name in _ARITHMETIC},
-        **{name: Case(_both(pairs(ALL)), _compared(name)) for name in _COMPARED},
-        **{name: Case(_both(pairs(ALL)), _promoted(name), zeros=False) for name in ("maximum", "minimum")},
-        **{name: Case(_both(pairs(ALL)), getattr(np, name)) for name in ("logical_and", "logical_or", "logical_xor")},
-        "divide": Case(_both(pairs()), _beside("divide")),
-        **{name: Case(_both(pairs(FLOATS)), _wide(name), exact=False) for name in ("atan2", "hypot")},
-        "copysign": Case(_both(pairs(FLOATS)), np.copysign),
-        "logaddexp": Case(_both(pairs(FLOATS, elements=_small)), _wide("logaddexp"), exact=False),
+        **{name: Case(plain(arrays(FLOATS, elements=_small)), _wide(name), exact=False) for name in _UNARY},
+        "reciprocal": Case(plain(arrays(FLOATS)), np.reciprocal),
+        **{name: Case(plain(arrays(NUMBERS)), getattr(np, name)) for name in _KEPT},
+        **{name: Case(plain(arrays(ALL)), getattr(np, name)) for name in ("isfinite", "isnan", "logical_not")},
+        "isinf": Case(plain(arrays(ALL)), np.isinf),
+        "signbit": Case(plain(arrays(FLOATS)), lambda x: np.signbit(x) & ~np.isnan(x)),
+        "bitwise_invert": Case(plain(arrays(("bool", *INTEGERS))), np.bitwise_invert),
+        **{name: Case(both(pairs()), _promoted(name)) for name in _ARITHMETIC},
+        **{name: Case(both(pairs(ALL)), _compared(name)) for name in _COMPARED},
+        **{name: Case(both(pairs(ALL)), _promoted(name), zeros=False) for name in ("maximum", "minimum")},
+        **{name: Case(both(pairs(ALL)), getattr(np, name)) for name in ("logical_and", "logical_or", "logical_xor")},
+        "divide": Case(both(pairs()), _beside("divide")),
+        **{name: Case(both(pairs(FLOATS)), _wide(name), exact=False) for name in ("atan2", "hypot")},
+        "copysign": Case(both(pairs(FLOATS)), np.copysign),
+        "logaddexp": Case(both(pairs(FLOATS, elements=_small)), _wide("logaddexp"), exact=False),
         **{
-            name: Case(_both(pairs(("bool", *INTEGERS), same=True)), getattr(np, name))
+            name: Case(both(pairs(("bool", *INTEGERS), same=True)), getattr(np, name))
             for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
         },
         "bitwise_left_shift": Case(_shifts(), np.bitwise_left_shift),
         "bitwise_right_shift": Case(_shifts(), np.bitwise_right_shift),
         "pow": Case(
-            _both(st.one_of(pairs(FLOATS, elements=st.floats(-8, 8, width=32)), _powers())), _power, exact=False
+            both(st.one_of(pairs(FLOATS, elements=st.floats(-8, 8, width=32)), _powers())), _power, exact=False
         ),
         "clip": Case(_clipped(), _clip, zeros=False),
-        "where": Case(_chosen(), lambda c, x, y: np.where(c, *_without_64(x, y))),
+        "where": Case(_chosen(), lambda c, x, y: np.where(c, *without_64(x, y))),
     }
 
 
@@ -179,7 +172,7 @@ def _chosen(draw: Any) -> Any:
     return (draw(of("bool", first)), draw(of(dtypes[0], second)), draw(of(dtypes[1], third))), {}
 
 
-def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
+def whole_32(function: Callable[..., Any]) -> Callable[..., Any]:
     """Sums of integers are int32 and uint32 here."""
 
     def reference(x: np.ndarray, **keywords: Any) -> Any:
@@ -189,7 +182,7 @@ def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
-def _mean_like(function: Callable[..., Any]) -> Callable[..., Any]:
+def mean_like(function: Callable[..., Any]) -> Callable[..., Any]:
     def reference(x: np.ndarray, **keywords: Any) -> Any:
         return np.asarray(function(x.astype(np.float64), **keywords)).astype(x.dtype if x.dtype.kind == "f" else float)
 
@@ -206,16 +199,16 @@ def _reduced() -> dict[str, Case]:
     some = drawn(with_axes(NUMBERS, side=1, wild=False))
     one_axis = drawn(with_axis(NUMBERS, side=1))
     return {
-        "sum": Case(tame_axes, _whole(np.sum), exact=False, absolute=1e-3),
-        "prod": Case(drawn(_factors()), _whole(np.prod), exact=False),
-        "mean": Case(some, _mean_like(np.mean), exact=False, absolute=1e-5),
-        "var": Case(_corrected(), _mean_like(np.var), exact=False, absolute=1e-5),
-        "std": Case(_corrected(), _mean_like(np.std), exact=False, absolute=1e-5),
+        "sum": Case(tame_axes, whole_32(np.sum), exact=False, absolute=1e-3),
+        "prod": Case(drawn(_factors()), whole_32(np.prod), exact=False),
+        "mean": Case(some, mean_like(np.mean), exact=False, absolute=1e-5),
+        "var": Case(_corrected(), mean_like(np.var), exact=False, absolute=1e-5),
+        "std": Case(_corrected(), mean_like(np.std), exact=False, absolute=1e-5),
         **{name: Case(drawn(with_axes(NUMBERS, side=1)), getattr(np, name), zeros=False) for name in ("max", "min")},
         **{name: Case(drawn(with_axes(ALL)), getattr(np, name)) for name in ("all", "any")},
-        **{name: Case(one_axis, _whole(getattr(np, name))) for name in ("argmax", "argmin")},
-        "cumulative_sum": Case(_sums(), _whole(np.cumulative_sum), exact=False, absolute=1e-3),
-        "count_nonzero": Case(_plain(arrays(ALL)), _whole(np.count_nonzero)),
+        **{name: Case(one_axis, whole_32(getattr(np, name))) for name in ("argmax", "argmin")},
+        "cumulative_sum": Case(_sums(), whole_32(np.cumulative_sum), exact=False, absolute=1e-3),
+        "count_nonzero": Case(plain(arrays(ALL)), whole_32(np.count_nonzero)),
     }
 
 
@@ -237,95 +230,5 @@ def _sums(draw: Any) -> Any:
     return (x,), {"axis": axis, "include_initial": draw(st.booleans())}
 
 
-def _linear() -> dict[str, Case]:
-    loose = {"exact": False, "relative": 1e-4, "absolute": 1e-3}
-    return {
-        "matmul": Case(_products(), lambda x, y: np.matmul(*_without_64(x, y)), **loose),
-        "outer": Case(
-            st.tuples(tamed(NUMBERS, shapes(1, 1)), tamed(NUMBERS, shapes(1, 1))).map(lambda two: (two, {})),
-            lambda x, y: np.outer(*_without_64(x, y)),
-        ),
-        "vecdot": Case(_rows_of_two(), lambda x, y: np.vecdot(*_without_64(x, y)), **loose),
-        "tensordot": Case(_contracted(), lambda x, y, axes: np.tensordot(*_without_64(x, y), axes=axes), **loose),
-        "det": Case(_plain(_matrices()), np.linalg.det, **loose),
-        "inv": Case(_plain(_matrices()), np.linalg.inv, **loose),
-        "solve": Case(_systems(), np.linalg.solve, **loose),
-        "cholesky": Case(_plain(_matrices().map(_positive)), np.linalg.cholesky, **loose),
-        "trace": Case(
-            _keyword(_diagonals(), "offset"), _whole(lambda x, offset: np.linalg.trace(x, offset=offset)), **loose
-        ),
-        "diagonal": Case(_keyword(_diagonals(), "offset"), lambda x, offset: np.linalg.diagonal(x, offset=offset)),
-        "cross": Case(_both(_triples()), np.linalg.cross, **loose),
-        "vector_norm": Case(_norms(), _mean_like(np.linalg.vector_norm), **loose),
-    }
-
-
-@st.composite
-def _products(draw: Any) -> Any:
-    side = st.integers(0, 4)
-    n, k, m = draw(side), draw(side), draw(side)
-    drawn = draw(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=2, min_side=0, max_side=3))
-    first, second = drawn.input_shapes
-    x = draw(tame(draw(st.sampled_from(NUMBERS)), draw(st.sampled_from([(k,), (*first, n, k)]))))
-    y = draw(tame(draw(st.sampled_from(NUMBERS)), draw(st.sampled_from([(k,), (*second, k, m)]))))
-    return (x, y), {}
-
-
-@st.composite
-def _rows_of_two(draw: Any) -> Any:
-    shape = draw(shapes(1))
-    dtypes = draw(st.tuples(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS)))
-    return (draw(tame(dtypes[0], shape)), draw(tame(dtypes[1], shape))), {}
-
-
-@st.composite
-def _contracted(draw: Any) -> Any:
-    shape = draw(shapes(2, 3))
-    x = draw(tame(draw(st.sampled_from(NUMBERS)), shape))
-    y = draw(tame(draw(st.sampled_from(NUMBERS)), draw(st.sampled_from([shape[-1:], (*shape[-1:], 2)]))))
-    return (x, y), {"axes": 1}
-
-
-@st.composite
-def _matrices(draw: Any) -> np.ndarray:
-    """Far from singular."""
-    n = draw(st.integers(1, 4))
-    x = draw(
-        hnp.arrays(draw(st.sampled_from(FLOATS)), (*draw(shapes(0, 1)), n, n), elements=st.floats(-1, 1, width=32))
-    )
-    return x + 4 * np.eye(n, dtype=x.dtype)[draw(st.permutations(range(n)))]
-
-
-def _positive(x: np.ndarray) -> np.ndarray:
-    return x @ np.matrix_transpose(x) + np.eye(x.shape[-1], dtype=x.dtype)
-
-
-@st.composite
-def _systems(draw: Any) -> Any:
-    x = draw(_matrices())
-    n = x.shape[-1]
-    shape = draw(st.sampled_from([(n, 2), (*x.shape[:-2], n, 3)] + ([(n,)] if x.ndim == 2 else [])))
-    return (x, draw(hnp.arrays(x.dtype, shape, elements=st.floats(-9, 9, width=32)))), {}
-
-
-@st.composite
-def _diagonals(draw: Any) -> Any:
-    return draw(tamed(NUMBERS, shapes(2))), draw(st.integers(-4, 4))
-
-
-@st.composite
-def _triples(draw: Any) -> Any:
-    shape = (*draw(shapes(0, 2)), 3)
-    dtype = draw(st.sampled_from(FLOATS))
-    return draw(tame(dtype, shape)), draw(tame(dtype, shape))
-
-
-@st.composite
-def _norms(draw: Any) -> Any:
-    x, axis = draw(with_axis(FLOATS, side=1, wild=False))
-    order = draw(st.sampled_from([0, 1, 2, 3, float("inf"), -float("inf")]))
-    return (x,), {"axis": draw(st.sampled_from([axis, None])), "keepdims": draw(st.booleans()), "ord": order}
-
-
 def number_cases() -> Mapping[str, Case]:
-    return {**_elementwise(), **_reduced(), **_linear()}
+    return {**_elementwise(), **_reduced()}

@@ -3,11 +3,7 @@
 import base64
 
 import tapml.arrays as np
-
-try:
-    import tapml.images as cv2
-except ImportError:
-    cv2 = None
+import tapml.images as cv2
 
 
 def run(event):

@@ -11,6 +11,7 @@ const MOST_BYTES = {
   "tapml-agent": 11_000,
   "tapml-vm": 3_500,
   "tapml-arrays": 6_000,
+  "tapml-images": 4_000,
   "tapml-storage": 4_000,
   "tapml-sqlite": 70_000,
   "tapml-events": 5_000,

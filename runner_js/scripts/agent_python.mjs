@@ -12,7 +12,7 @@ const ROOT = new URL("../", import.meta.url);
 const TARGET = new URL("../backend/tapml/server/static/agent/", ROOT);
 const PLACE = dirname(createRequire(import.meta.url).resolve("pyodide"));
 /** In bytes, compressed: what a page's first task loads. */
-const MOST_LIBRARY = 1_600_000;
+const MOST_LIBRARY = 1_650_000;
 
 const python = new URL("python/", TARGET);
 await mkdir(python, { recursive: true });

@@ -1,4 +1,4 @@
-"""Arrays of tasks, in the VM they run in, held against NumPy."""
+"""Arrays and images of tasks, in the VM they run in, held against NumPy and OpenCV."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from benchmarks.task_arrays.held import hold, hold_assignment, hold_indexing
+from benchmarks.task_arrays.held import hold, hold_assignment, hold_indexing, hold_picture, names_of_codes
 from benchmarks.task_arrays.numbers import number_cases
+from benchmarks.task_arrays.pictures import picture_cases
 from benchmarks.task_arrays.places import place_cases
+from benchmarks.task_arrays.products import product_cases
 from benchmarks.task_arrays.vm import Refused, Vm, started
 
-CASES = {**number_cases(), **place_cases()}
+CASES = {**number_cases(), **product_cases(), **place_cases()}
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,17 @@ def test_functions_give_what_numpy_gives(vm: Vm, examples: int) -> None:
     assert wrong == {}
     hold_indexing(vm, 10 * examples)
     hold_assignment(vm, 10 * examples)
+
+
+@pytest.mark.parametrize("examples", [2, pytest.param(60, marks=pytest.mark.slow)])
+def test_images_are_within_one_unit_of_opencv(vm: Vm, examples: int) -> None:
+    wrong = {}
+    for picture in picture_cases(names_of_codes(vm)):
+        try:
+            hold_picture(vm, picture, examples)
+        except (AssertionError, Refused) as error:
+            wrong[picture.name] = str(error)
+    assert wrong == {}
 
 
 def test_all_functions_are_held_against_numpy(vm: Vm) -> None:
@@ -70,6 +83,17 @@ def test_all_functions_are_held_against_numpy(vm: Vm) -> None:
         ("bool(np.zeros(2))", "TypeError", "no single value"),
         ("{np.zeros(2)}", "TypeError", "unhashable"),
         ("np.split(np.zeros(5), 2)", "ValueError", "5 is not 2 times the same"),
+        ("cv2.resize(np.zeros((2, 2)), (1, 1))", "TypeError", "of uint8 or float32, and not"),
+        ("cv2.resize(np.zeros((2, 2, 5), dtype='uint8'), (1, 1))", "TypeError", "1 to 4"),
+        ("cv2.resize(np.zeros((0, 2), dtype='uint8'), (1, 1))", "TypeError", "an image is"),
+        ("cv2.resize(np.zeros((2, 2), dtype='uint8'), (0, 1))", "ValueError", "of at least 1"),
+        ("cv2.resize(np.zeros((2, 2), dtype='uint8'), (1, 1), interpolation=4)", "ValueError", "interpolation 4"),
+        ("cv2.cvtColor(np.zeros((2, 2), dtype='uint8'), cv2.COLOR_BGR2GRAY)", "ValueError", "has 1 channels"),
+        ("cv2.cvtColor(np.zeros((2, 2), dtype='uint8'), 1000)", "ValueError", "code 1000"),
+        ("cv2.GaussianBlur(np.zeros((2, 2), dtype='uint8'), (2, 3), 1)", "ValueError", "is not odd"),
+        ("cv2.GaussianBlur(np.zeros((2, 2), dtype='uint8'), (3, 3), 1, 0, cv2.BORDER_WRAP)", "ValueError", "WRAP"),
+        ("cv2.warpAffine(np.zeros((2, 2), dtype='uint8'), np.zeros((2, 3)), (1, 1))", "ValueError", "singular"),
+        ("cv2.warpAffine(np.zeros((2, 2), dtype='uint8'), np.eye(2, 3), (1, 1), 0)", "ValueError", "INTER_LINEAR"),
     ],
 )
 def test_what_cannot_be_is_told(vm: Vm, expression: str, kind: str, message: str) -> None:

@@ -68,6 +68,7 @@ async function start(given: Start): Promise<void> {
       ...kept,
     });
     pyodide.registerJsModule("_tapml_arrays", { ...(await import("./arrays/arrays")) });
+    pyodide.registerJsModule("_tapml_images", { ...(await import("./images/images")) });
     if (given.interrupt) pyodide.setInterruptBuffer(new Uint8Array(given.interrupt));
     const vm = pyodide.pyimport("_tapml_vm");
     lockDown(globalThis);
