@@ -5,7 +5,7 @@ import math
 
 import _tapml_arrays as _js
 
-from tapml._array import FLOAT64, INT32, Array, dtype_of, of
+from tapml._array import FLOAT64, INT32, Array, call, dtype_of, of
 
 
 def extents(shape):
@@ -24,7 +24,7 @@ def asarray(obj, dtype=None, copy=None):
 def full(shape, fill_value, dtype=None):
     shape = extents(shape)
     one = of(fill_value, dtype)
-    return Array(_js.full(one.dtype.name, math.prod(shape), float(one)), one.dtype, shape)
+    return Array(call(MemoryError, _js.full, one.dtype.name, math.prod(shape), float(one)), one.dtype, shape)
 
 
 def zeros(shape, dtype=float):
@@ -55,7 +55,7 @@ def arange(start, stop=None, step=1, dtype=None):
     whole = all(isinstance(one, int) for one in (start, stop, step))
     dtype = dtype_of(dtype) if dtype else INT32 if whole else FLOAT64
     count = max(0, math.ceil((stop - start) / step))
-    return Array(_js.ramp(dtype.name, count, start, step), dtype, (count,))
+    return Array(call(MemoryError, _js.ramp, dtype.name, count, start, step), dtype, (count,))
 
 
 def linspace(start, stop, num, dtype=float, endpoint=True):
