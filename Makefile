@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-triggers docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -77,6 +77,8 @@ help:
 	@echo 'make bench-scale  answers, rows, records and limits a second of one process, one database and one Redis, a minute'
 	@echo 'make bench-triggers  what 1,000 triggers cost to one, and a million random sequences against brute force (SEQUENCES=), some minutes'
 	@echo 'make bench-agent  Python of tasks, in node: sizes, start of VMs, runs a second of 1, 2 and 4 VMs (LOOPS=1000000)'
+	@echo 'make bench-storage  rows a second that a task keeps on the device, one by one and collected, in Chromium and Firefox, a minute'
+	@echo "make bench-arrays  random cases of each function of tasks' arrays and images, held against NumPy and OpenCV (EXAMPLES=100), some minutes"
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo "make bench-studio  the studio's pages: a graph of 1,200 nodes, 10,000 rows, frames, clicks, what axe says (ROUNDS=5 JSON=FILE), ten minutes"
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -234,6 +236,12 @@ bench-triggers: setup
 
 bench-agent: setup
 	node benchmarks/agent.mjs $(LOOPS)
+
+bench-arrays: setup-dev
+	$(BIN)/python -m benchmarks.task_arrays --examples $(or $(EXAMPLES),100)
+
+bench-storage: setup-dev
+	$(BIN)/python -m benchmarks.storage
 
 bench-hostile: setup-dev
 	$(BIN)/python -m benchmarks.hostile

@@ -4,6 +4,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
+import { published, SERVICE } from "./published.mjs";
 
 const BASE = new URL("../backend/tapml/server/static/agent/", import.meta.url);
 const { createAgent } = await import(new URL("tapml-agent.js", BASE));
@@ -12,35 +13,13 @@ const MAIN = "def run(event):\n    total = 0\n    for i in range(event['loops'])
 const RUNS = 8;
 const LOOPS = Number(process.argv[2] ?? 1_000_000);
 
-const { before, after, library, files } = JSON.parse(await readFile(new URL("python/sizes.json", BASE), "utf8"));
+const { before, after, library, files: kept } = JSON.parse(await readFile(new URL("python/sizes.json", BASE), "utf8"));
 console.log(`Python compressed: ${before.compressed} bytes as npm has it, ${after.compressed} tailored`);
-console.log(`its standard library: ${library} bytes, ${files} files`);
+console.log(`its standard library: ${library} bytes, ${kept} files`);
 
-const encoded = (value) => new TextEncoder().encode(typeof value === "string" ? value : JSON.stringify(value));
-const hex = async (data) => Buffer.from(await crypto.subtle.digest("SHA-256", data)).toString("hex");
-const pair = await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"]);
-const served = new Map();
-const shared = [];
-for (const [path, text] of [["main.py", MAIN], ["task.json", { format: "tapml.task-configuration/1", needs: { seconds: 600 } }]]) {
-  const data = encoded(text);
-  shared.push({ path, sha256: await hex(data), bytes: data.length });
-  served.set(`blobs/${shared.at(-1).sha256}`, data);
-}
-const install = [];
-for (const task of ["a", "b", "c", "d"].map((name) => `bench/${name}`)) {
-  const manifest = encoded({ format: "tapml.task/1", task, version: "1", shared, exclusive: null });
-  const digest = await hex(manifest);
-  served.set(`manifests/${digest}.json`, manifest);
-  const signed = Buffer.concat([encoded("tapml.task/1\0"), manifest]);
-  served.set(`manifests/${digest}.sig`, await crypto.subtle.sign("Ed25519", pair.privateKey, signed));
-  install.push({ task, version: "1", manifest: digest });
-}
-served.set("answer", encoded({ install, remove: [] }));
-
-const service = "https://field.example/field/";
-const { x } = await crypto.subtle.exportKey("jwk", pair.publicKey);
-const get = async (url) => new Response(served.get(String(url).replace(service, "")) ?? null);
-const agent = await createAgent({ service, key: x, app: "1", base: BASE.href, spawn, fetch: get });
+const files = { "main.py": MAIN, "task.json": { format: "tapml.task-configuration/1", needs: { seconds: 600 } } };
+const given = await published(Object.fromEntries(["a", "b", "c", "d"].map((name) => [`bench/${name}`, files])));
+const agent = await createAgent({ service: SERVICE, app: "1", base: BASE.href, spawn, ...given });
 await agent.pull();
 const tasks = [...agent.tasks.values()];
 

@@ -98,7 +98,7 @@ def compiled(source, name):
 
 
 def tailor(own):
-    """Writes /tailored.zip; `own`: sources of further modules, by name. Gives what is in it."""
+    """Writes /tailored.zip; `own`: sources of further modules, by path. Gives what is in it."""
     for name in [*KEPT, *LATER]:
         importlib.import_module(name)
     names = sorted(name for name in sys.modules if name != "__main__")
@@ -119,9 +119,8 @@ def tailor(own):
                 if path in there and path not in taken:
                     taken.add(path)
                     add(path, archive.read(path))
-        for name, source in sorted(own.items()):
-            add(f"{name}.py", source.encode())
-            names.append(name)
+        for path, source in sorted(own.items()):
+            add(path, source.encode())
         before = len(there)
     # What a task may import: its own files come on top.
     public = {name.partition(".")[0] for name in [*KEPT, "tapml"]}

@@ -27,7 +27,9 @@ export async function publicTypes(modules) {
 async function joined(made, names) {
   const texts = await Promise.all(names.map((name) => readFile(`${made}/${name}.d.ts`, "utf8")));
   const own = names.map((name) => name.split("/").at(-1)).join("|");
-  const text = texts.join("\n").replace(new RegExp(`^(import|export) .*from "\\./(${own})";\n`, "gm"), "");
+  const text = texts
+    .join("\n")
+    .replace(new RegExp(`^(import|export) .*from "\\./(?:\\w+/)*(?:${own})";\n`, "gm"), "");
   const foreign = /^(?:import|export .*\bfrom) .*/m.exec(text);
   if (foreign) throw new Error(`the public types are no single file: ${foreign[0]}`);
   return text;

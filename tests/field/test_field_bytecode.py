@@ -63,6 +63,20 @@ def test_scripts_that_cannot_run_there_are_refused() -> None:
         (configuration(triggers=[[]]), "triggers"),
         (configuration(schedule={"every_seconds": 0.5}), "every_seconds"),
         (configuration(needs={"network": ["https://a.example/path"]}), "network"),
+        *[
+            (configuration(keeps=keeps), sentence)
+            for keeps, sentence in [
+                ({}, "tables"),
+                ({"tables": {}}, "tables"),
+                ({"tables": {"a": {}}}, "tables"),
+                ({"tables": {"a": {"b": "json"}}}, "'integer', 'real', 'text' or 'blob'"),
+                ({"tables": {"A": {"b": "text"}}}, "is no name for SQL"),
+                ({"tables": {"sqlite_a": {"b": "text"}}}, "is no name for SQL"),
+                ({"tables": {"a": {"rowid": "text"}}}, "is no name for SQL"),
+                ({"tables": {"a": {"b": "text"}}, "bytes": 1}, "bytes"),
+                ({"tables": {"a": {"b": "text"}}, "buffer": 0}, "buffer"),
+            ]
+        ],
         (configuration(needs={"models": ["model/"]}), "model/, which has no model.json"),
     ],
 )

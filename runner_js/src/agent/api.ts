@@ -1,4 +1,7 @@
-/** The types of @tapml/agent, complete in this file and error.ts: scripts/agent.mjs makes the package's types of them. */
+/** The types of @tapml/agent, complete in this file, storage/types.ts and error.ts: scripts/agent.mjs makes the package's types of them. */
+import type { Found, Keeps, Place, Value } from "./storage/types";
+
+export type * from "./storage/types";
 
 /** What a version of a task needs, and when it runs: its task.json (tapml.task-configuration/1), signed with its other files. */
 export interface TaskConfiguration {
@@ -18,9 +21,11 @@ export interface TaskConfiguration {
   };
   /** Names that `tapml.emit` may use. */
   readonly emits: readonly string[];
+  /** What it may keep on the device; null: nothing. */
+  readonly keeps: Keeps | null;
 }
 
-export type FailureKind = "start" | "exception" | "time" | "crash" | "queue" | "pull";
+export type FailureKind = "start" | "exception" | "time" | "crash" | "queue" | "pull" | "storage";
 
 /** A failure of a task. It is told to listeners and to the service, and is never thrown into the page. */
 export interface TaskFailure {
@@ -70,6 +75,8 @@ export interface AgentEvents {
   emitted: Emitted;
   failed: TaskFailure;
   ran: TaskRun;
+  /** Where tasks keep what they keep; told when the first of them does. */
+  storage: Place;
 }
 
 /** What is kept from visit to visit: files by digest, the device's name, what it holds. */
@@ -78,6 +85,8 @@ export interface AgentStore {
   set(key: string, value: Uint8Array<ArrayBuffer>): Promise<void>;
   delete(key: string): Promise<void>;
 }
+
+export type WorkerModule = "tapml-vm" | "tapml-storage";
 
 /** What the agent asks of a worker, in a browser and in node. */
 export interface VmWorker {
@@ -117,7 +126,7 @@ export interface AgentOptions {
   /** In place of the browser's Cache API. */
   readonly store?: AgentStore;
   /** In place of the browser's workers: `spawn` of @tapml/agent/node. */
-  readonly spawn?: (base: string) => VmWorker;
+  readonly spawn?: (base: string, module: WorkerModule) => VmWorker;
   /** In place of the browser's. */
   readonly fetch?: typeof fetch;
 }
@@ -133,6 +142,8 @@ export interface Agent {
   fetch(url: string | URL, init?: RequestInit): Promise<Response>;
   /** Asks the service, installs and removes. Rejects with an AgentError where the service cannot be asked. */
   pull(): Promise<void>;
+  /** SQL to what a task keeps, rows it has only just added among them. Rejects with an AgentError. */
+  sql(task: string, text: string, values?: readonly Value[]): Promise<Found>;
   /** Gives a function that ends it. */
   on<K extends keyof AgentEvents>(kind: K, listener: (what: AgentEvents[K]) => void): () => void;
   /** Ends all VMs. What the device holds is kept. */

@@ -1,5 +1,5 @@
 /** What the service and versions say, read strictly: a field that is missing, of another type or too large is refused. */
-import type { TaskConfiguration } from "./api";
+import type { Columns, ColumnType, Keeps, TaskConfiguration } from "./api";
 import { AgentError } from "./error";
 
 export interface TaskFile {
@@ -32,6 +32,9 @@ const FILE =
 const MODULE = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 const EVENT = /^(?:\*|[A-Za-z0-9_.:-]{1,64})$/;
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
+/** Of tables and columns. SQLite has its own use for the others. */
+const COLUMN = /^(?!sqlite_|rowid$|oid$)[a-z][a-z0-9_]{0,62}$/;
+const TYPES: readonly string[] = ["integer", "real", "text", "blob"] satisfies ColumnType[];
 const MOST_FILES = 5_000;
 
 type Json = Record<string, unknown>;
@@ -74,6 +77,23 @@ class Reader {
     if (typeof value !== "string" || value.length > most || !pattern.test(value))
       return this.refuse(field, wanted);
     return value;
+  }
+
+  /** An object of 1 to `most` names that one may choose. */
+  named<T>(
+    value: unknown,
+    field: string,
+    most: number,
+    one: (value: unknown, field: string) => T,
+  ): Record<string, T> {
+    const found = Object.entries(this.object(value, field, null));
+    if (found.length < 1 || found.length > most) this.refuse(field, `an object of 1 to ${most} names`);
+    return Object.fromEntries(
+      found.map(([name, each]) => {
+        this.text(name, `${field}: ${name.slice(0, 64)}`, COLUMN, "a name for SQL, of a-z, 0-9 and _");
+        return [name, one(each, `${field}.${name}`)];
+      }),
+    );
   }
 
   number(value: unknown, field: string, least: number, most: number): number {
@@ -141,7 +161,7 @@ export function readAnswer(data: Uint8Array): Answer {
 /** Of task.json. What it leaves out has its default: nothing starts it, and it may do nothing but compute. */
 export function readConfiguration(data: Uint8Array): TaskConfiguration {
   const reader = new Reader("task.json", "docs/field.md says what is in it");
-  const top = ["format", "main", "triggers", "schedule", "needs", "emits"];
+  const top = ["format", "main", "triggers", "schedule", "needs", "emits", "keeps"];
   const found = reader.object(reader.json(data), "it", top);
   reader.text(found.format, "format", /^tapml\.task-configuration\/1$/, "tapml.task-configuration/1");
   const needs = reader.object(found.needs ?? {}, "needs", ["network", "models", "seconds"]);
@@ -166,6 +186,30 @@ export function readConfiguration(data: Uint8Array): TaskConfiguration {
       seconds: reader.number(needs.seconds ?? 10, "needs.seconds", 0.01, 3600),
     },
     emits: reader.list(found.emits ?? [], "emits", 64, (each, at) => reader.text(each, at, NAME, "a name")),
+    keeps: found.keeps === undefined || found.keeps === null ? null : readKeeps(reader, found.keeps),
+  };
+}
+
+function readKeeps(reader: Reader, given: unknown): Keeps {
+  const found = reader.object(given, "keeps", ["tables", "bytes", "buffer"]);
+  const whole = (value: unknown, field: string, least: number, most: number): number =>
+    Number.isInteger(value)
+      ? reader.number(value, field, least, most)
+      : reader.refuse(field, "a whole number");
+  return {
+    tables: reader.named(
+      found.tables,
+      "keeps.tables",
+      16,
+      (columns, table): Columns =>
+        reader.named(columns, table, 64, (type, at) =>
+          TYPES.includes(type as string)
+            ? (type as ColumnType)
+            : reader.refuse(at, `one of ${TYPES.join(", ")}`),
+        ),
+    ),
+    bytes: whole(found.bytes ?? 10_000_000, "keeps.bytes", 100_000, 1_000_000_000),
+    buffer: whole(found.buffer ?? 100, "keeps.buffer", 1, 10_000),
   };
 }
 

@@ -1,6 +1,7 @@
 /** What a task may use of its page, as its signed configuration and the page say. */
-import type { AgentOptions, TaskConfiguration, TaskModel } from "./api";
+import type { AgentOptions, Found, TaskConfiguration, TaskModel } from "./api";
 import type { ModelTensor } from "./messages";
+import type { TaskTables } from "./storage/tables";
 import type { Host } from "./vm";
 
 const MOST_ANSWER = 10_000_000;
@@ -19,7 +20,21 @@ export class TaskHost implements Host {
     private readonly files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>,
     private readonly options: AgentOptions,
     readonly emit: (name: string, value: unknown) => void,
+    /** Null where it declares that it keeps nothing. */
+    readonly tables: TaskTables | null,
   ) {}
+
+  add(table: unknown, row: unknown): void {
+    this.kept().add(table, row);
+  }
+
+  async flush(): Promise<string> {
+    return await this.kept().flush();
+  }
+
+  async sql(text: unknown, values: unknown): Promise<Found> {
+    return await this.kept().sql(text, values);
+  }
 
   async fetch(url: string, method: string, body: string | null): Promise<[number, Uint8Array]> {
     const { origin, href } = new URL(String(url));
@@ -55,10 +70,21 @@ export class TaskHost implements Host {
     });
   }
 
-  /** Gives back what its models have on the GPU. */
-  close(): void {
+  /** Of rows that were added, those that are collected. */
+  async write(): Promise<void> {
+    await this.tables?.write();
+  }
+
+  /** Rows are written, and the models give back what they have on the GPU. */
+  async close(): Promise<void> {
     for (const model of this.models.values()) void model.then((one) => one.dispose()).catch(() => {});
     this.models.clear();
+    await this.write();
+  }
+
+  private kept(): TaskTables {
+    if (this.tables === null) throw new Error("task.json declares nothing that the task keeps");
+    return this.tables;
   }
 
   private loaded(path: string): Promise<TaskModel> {

@@ -3,23 +3,28 @@ import type {
   Agent,
   AgentEvents,
   AgentOptions,
-  AgentStore,
   Emitted,
+  Found,
   Task,
   TaskFailure,
   TaskRun,
+  Value,
   VmWorker,
+  WorkerModule,
 } from "./api";
 import { type Answer, compareVersions, type Offer, readAnswer, readConfiguration } from "./documents";
 import { AgentError } from "./error";
 import { TaskHost } from "./host";
 import { patient } from "./patience";
-import { drawDevice, profileHeader } from "./profile";
+import { deviceOf, profileHeader } from "./profile";
 import { download, pullVersion, type Source, type Version } from "./pull";
+import { StorageClient } from "./storage/client";
+import { TaskTables } from "./storage/tables";
 import { browserStore } from "./store";
 import { HeldTask } from "./task";
 import { readKey } from "./trust";
 import { Vm } from "./vm";
+import { spawned } from "./workers";
 
 export type * from "./api";
 export { AgentError, type AgentErrorKind } from "./error";
@@ -44,15 +49,6 @@ export async function createAgent(options: AgentOptions): Promise<Agent> {
   return made;
 }
 
-async function deviceOf(store: AgentStore): Promise<string> {
-  const kept = await store.get("device");
-  const name = kept === null ? "" : new TextDecoder().decode(kept);
-  if (/^[A-Za-z0-9_-]{16,64}$/.test(name)) return name;
-  const drawn = drawDevice();
-  await store.set("device", new TextEncoder().encode(drawn)).catch(() => {});
-  return drawn;
-}
-
 interface Held {
   readonly offer: Offer;
   readonly task: HeldTask;
@@ -65,6 +61,10 @@ class PageAgent implements Agent {
   private readonly reported = new Map<string, { at: number; failed: boolean }>();
   private applying: Promise<void> = Promise.resolve();
   private snapshot: Promise<Uint8Array | null> | null = null;
+  private readonly storage: StorageClient;
+  private readonly hidden = (): void => {
+    if (document.visibilityState === "hidden") for (const { host } of this.held.values()) void host.write();
+  };
 
   constructor(
     private readonly options: AgentOptions,
@@ -75,6 +75,12 @@ class PageAgent implements Agent {
     readonly device: string,
   ) {
     this.profile(); // too long: the page's own mistake
+    this.storage = new StorageClient(
+      () => this.spawn("tapml-storage"),
+      (place) => this.say("storage", place),
+    );
+    // A page that is not seen may be gone without a word.
+    globalThis.document?.addEventListener("visibilitychange", this.hidden);
   }
 
   get tasks(): ReadonlyMap<string, Task> {
@@ -109,6 +115,14 @@ class PageAgent implements Agent {
     await this.apply(() => readAnswer(data));
   }
 
+  async sql(task: string, text: string, values: readonly Value[] = []): Promise<Found> {
+    const host = this.held.get(task)?.host;
+    if (host === undefined) throw new AgentError("input", `no task ${task} is held`, "look at agent.tasks");
+    return await host.sql(text, values).catch((cause: Error) => {
+      throw new AgentError("input", `SQL to ${task}: ${cause.message}`, "docs/field.md says what it may do");
+    });
+  }
+
   on<K extends keyof AgentEvents>(kind: K, listener: (what: AgentEvents[K]) => void): () => void {
     const all = this.listeners.get(kind) ?? new Set();
     this.listeners.set(kind, all);
@@ -118,7 +132,9 @@ class PageAgent implements Agent {
 
   close(): void {
     this.ended.abort(new AgentError("service", "the agent was closed", "make another one"));
-    for (const name of [...this.held.keys()]) this.drop(name);
+    globalThis.document?.removeEventListener("visibilitychange", this.hidden);
+    const written = [...this.held.keys()].map((name) => this.drop(name));
+    void Promise.all(written).then(() => this.storage.close());
   }
 
   /** What was held at the last visit. What is no longer whole is pulled again when the service offers it. */
@@ -138,7 +154,7 @@ class PageAgent implements Agent {
   private apply(read: () => Answer): Promise<void> {
     const done = this.applying.then(async () => {
       const { install, remove } = read();
-      for (const name of remove) this.drop(name);
+      for (const name of remove) this.remove(name);
       for (const offer of install) if (!this.ended.signal.aborted) await this.install(offer);
       if (!this.ended.signal.aborted) await this.keep();
     });
@@ -156,7 +172,8 @@ class PageAgent implements Agent {
       const found = await pullVersion(this.source, offer);
       if (this.ended.signal.aborted) return;
       const held = this.prepared(found);
-      this.drop(name);
+      await this.held.get(name)?.host.write();
+      void this.drop(name);
       this.held.set(name, held);
       held.task.begin();
       this.say("installed", held.task);
@@ -181,7 +198,11 @@ class PageAgent implements Agent {
       const emitted: Emitted = { task: name, version, name: what, value, at: Date.now() };
       this.say("emitted", emitted);
     };
-    const host = new TaskHost(name, configuration, files, this.options, emit);
+    const failed = (message: string): void =>
+      this.say("failed", { task: name, version, kind: "storage", message, at: Date.now() });
+    const { keeps } = configuration;
+    const tables = keeps && new TaskTables(name, keeps, this.storage, failed);
+    const host = new TaskHost(name, configuration, files, this.options, emit, tables);
     const task = new HeldTask(name, version, configuration, {
       start: () => this.startVm(files, configuration, host),
       ran: (run) => {
@@ -197,19 +218,24 @@ class PageAgent implements Agent {
   /** The first VM gives the others the memory of one that has just started. */
   private async startVm(
     files: Version["files"],
-    { main, emits, needs }: Task["configuration"],
+    { main, emits, needs, keeps }: Task["configuration"],
     host: TaskHost,
   ): Promise<Vm> {
-    const base = this.options.base ?? import.meta.url.replace(/[^/]*$/, "");
     const models = needs.models;
     const own = new Map([...files].filter(([path]) => !models.some((model) => path.startsWith(model))));
     const begin = (snapshot: Uint8Array | null): Promise<Vm> => {
-      const worker = (this.options.spawn ?? spawned)(base);
+      const worker = this.spawn("tapml-vm");
       const makeSnapshot = snapshot === null;
-      return Vm.start(
-        { worker, python: `${base}python/`, snapshot, makeSnapshot, files: own, main, emits },
-        host,
-      );
+      const given = {
+        worker,
+        python: `${this.base}python/`,
+        snapshot,
+        makeSnapshot,
+        files: own,
+        main,
+        emits,
+      };
+      return Vm.start({ ...given, tables: keeps?.tables ?? {} }, host);
     };
     const known = await this.snapshot;
     if (known !== null) return await begin(known);
@@ -221,13 +247,30 @@ class PageAgent implements Agent {
     return await first;
   }
 
-  private drop(name: string): void {
+  private get base(): string {
+    return this.options.base ?? import.meta.url.replace(/[^/]*$/, "");
+  }
+
+  private spawn(module: WorkerModule): VmWorker {
+    return (this.options.spawn ?? spawned)(this.base, module);
+  }
+
+  /** What was removed leaves nothing behind. */
+  private remove(name: string): void {
+    const keeps = this.held.get(name)?.task.configuration.keeps;
+    const written = this.drop(name);
+    if (keeps) void written.then(() => this.storage.ask({ kind: "erase", task: name })).catch(() => {});
+  }
+
+  /** Resolves when what it added is written. */
+  private async drop(name: string): Promise<void> {
     const held = this.held.get(name);
     if (held === undefined) return;
     this.held.delete(name);
     held.task.close();
-    held.host.close();
+    const written = held.host.close();
     this.say("removed", held.task);
+    await written;
   }
 
   private async keep(): Promise<void> {
@@ -259,16 +302,4 @@ class PageAgent implements Agent {
         });
       }
   }
-}
-
-/** A module worker of the browser. */
-function spawned(base: string): VmWorker {
-  const worker = new Worker(`${base}tapml-vm.js`, { type: "module" });
-  return {
-    postMessage: (message, transfer = []) => worker.postMessage(message, transfer),
-    onMessage: (listener) => worker.addEventListener("message", ({ data }) => listener(data)),
-    onError: (listener) =>
-      worker.addEventListener("error", (event) => listener(event.message ?? "it cannot be loaded")),
-    terminate: () => worker.terminate(),
-  };
 }

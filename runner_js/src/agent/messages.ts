@@ -1,4 +1,6 @@
 /** What agent and VM say to each other. The agent believes nothing that comes out of a VM: `vm.ts` checks it. */
+import type { TableMessage } from "./storage/messages";
+import type { Tables } from "./storage/types";
 
 export interface Start {
   kind: "start";
@@ -13,6 +15,8 @@ export interface Start {
   main: string;
   /** Names that may be emitted. */
   emits: string[];
+  /** What it may keep. */
+  tables: Tables;
 }
 
 export interface Run {
@@ -45,5 +49,6 @@ export type FromVm =
   /** `outcome`: JSON of {"result"} or {"error", "interrupted"}. */
   | { kind: "ended"; id: number; milliseconds: number; outcome: string }
   | { kind: "emit"; name: string; value: string }
+  | TableMessage
   | { kind: "fetch"; id: number; url: string; method: string; body: string | null }
   | { kind: "model"; id: number; model: string; inputs: Record<string, ModelTensor> };

@@ -1,9 +1,9 @@
-/** @tapml/agent/node: VMs in node's worker threads, for tests and servers. They are not a boundary that holds hostile tasks. */
+/** @tapml/agent/node: an agent's workers as node's worker threads, for tests and servers. They are not a boundary that holds hostile tasks. */
 import { Worker } from "node:worker_threads";
-import type { VmWorker } from "./api";
+import type { VmWorker, WorkerModule } from "./api";
 
-export function spawn(base: string): VmWorker {
-  const worker = new Worker(new URL("tapml-vm-node.js", base));
+export function spawn(base: string, module: WorkerModule): VmWorker {
+  const worker = new Worker(new URL("tapml-worker-node.js", base), { workerData: { module } });
   return {
     postMessage: (message, transfer) => worker.postMessage(message, transfer as ArrayBuffer[]),
     onMessage: (listener) => void worker.on("message", listener),

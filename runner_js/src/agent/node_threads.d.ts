@@ -5,10 +5,14 @@ declare module "node:worker_threads" {
     on(kind: string, listener: (what: unknown) => void): unknown;
   }
   export const parentPort: Port | null;
+  export const workerData: unknown;
   export class Worker implements Port {
-    constructor(url: URL);
+    constructor(url: URL, options: { workerData: unknown });
     postMessage(message: unknown, transfer?: readonly ArrayBuffer[]): void;
     on(kind: string, listener: (what: unknown) => void): unknown;
     terminate(): Promise<number>;
   }
+}
+declare module "node:fs/promises" {
+  export function readFile(url: URL): Promise<Uint8Array<ArrayBuffer>>;
 }

@@ -1,5 +1,5 @@
 /** The task profile: what the page's ordinary requests tell of this device. */
-import type { AgentOptions } from "./api";
+import type { AgentOptions, AgentStore } from "./api";
 import { AgentError } from "./error";
 
 /** Of the header, as the service reads it. */
@@ -44,4 +44,14 @@ export function profileHeader(device: string, options: AgentOptions, holds: Reco
       "declare fewer attributes",
     );
   return text;
+}
+
+/** The device's name, which is drawn once. */
+export async function deviceOf(store: AgentStore): Promise<string> {
+  const kept = await store.get("device");
+  const name = kept === null ? "" : new TextDecoder().decode(kept);
+  if (/^[A-Za-z0-9_-]{16,64}$/.test(name)) return name;
+  const drawn = drawDevice();
+  await store.set("device", new TextEncoder().encode(drawn)).catch(() => {});
+  return drawn;
 }

@@ -210,6 +210,21 @@ describe("documents are read strictly", () => {
       '{"format": "tapml.task-configuration/1", "needs": {"network": ["https://a.example/x"]}}',
       "is not an origin",
     ],
+    ...[
+      ["{}", "keeps.tables is not an object"],
+      ['{"tables": {}}', "keeps.tables is not an object of 1 to 16 names"],
+      ['{"tables": {"a": {}}}', "keeps.tables.a is not an object of 1 to 64 names"],
+      ['{"tables": {"a": {"b": "json"}}}', "keeps.tables.a.b is not one of integer, real, text, blob"],
+      ['{"tables": {"A": {"b": "text"}}}', "keeps.tables: A is not a name for SQL"],
+      ['{"tables": {"sqlite_a": {"b": "text"}}}', "is not a name for SQL"],
+      ['{"tables": {"a": {"rowid": "text"}}}', "is not a name for SQL"],
+      ['{"tables": {"__proto__": {"b": "text"}}}', "is not a name for SQL"],
+      ['{"tables": {"a": {"b": "text"}}, "bytes": 1}', "keeps.bytes is not a number from"],
+      ['{"tables": {"a": {"b": "text"}}, "buffer": 1.5}', "keeps.buffer is not a whole number"],
+    ].map(([keeps, sentence]) => [
+      `{"format": "tapml.task-configuration/1", "keeps": ${keeps}}`,
+      sentence as string,
+    ]),
     ["[]", "it is not an object"],
     ["{", "it is not JSON"],
   ])("%s", (text, sentence) => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Agent, AgentOptions, Emitted, TaskRun } from "./api";
+import type { Agent, AgentOptions, Emitted, Place, TaskRun } from "./api";
 import { createAgent } from "./index";
 import { spawn } from "./node";
 import { SERVICE, Service } from "./published.testing";
@@ -32,6 +32,27 @@ async def run(event):
         tapml.emit("secret", 1)
     if what == "fetch":
         return (await tapml.fetch(event["url"])).body.decode()
+    if what == "keep":
+        for i in range(event["rows"]):
+            tapml.table("scores").add(item=f"{event['name']} {i}", score=float(i), times=2**62 + i, thumb=b"\\0\\xff")
+        return await tapml.flush()
+    if what == "sql":
+        return repr(await tapml.sql(event["text"], *event["values"]))
+    if what == "add":
+        tapml.table(event["table"]).add(**event["row"])
+        return repr(await tapml.sql("SELECT times FROM scores WHERE item = 'added'"))
+    if what == "forge":
+        for row in ([1, 2, 3, 4], "text", None, [], [{}, [], 1, 1]):
+            agent = __import__("_tapml_agent")
+            try:
+                agent.add("scores", row)
+                return "taken"
+            except BaseException: pass
+        return (await tapml.sql("SELECT count(*) AS n FROM scores"))[0]["n"]
+    if what == "double an array":
+        import tapml.arrays as np
+        x = np.asarray([event["x"]], dtype="float32").T
+        return np.asarray((await tapml.load("model").run({"x": x}))["y"]).sum().item()
     if what == "double":
         return (await tapml.load("model").run({"x": event["x"]}))["y"].tolist()
     return seen
@@ -40,6 +61,7 @@ async def run(event):
 let agent: Agent;
 let service: Service;
 const emitted: Emitted[] = [];
+const stored: Place[] = [];
 const closed: string[] = [];
 
 /** A model that doubles, as the runtime gives one. */
@@ -57,7 +79,14 @@ const load: AgentOptions["load"] = async (url, options) => {
 beforeAll(async () => {
   service = await Service.make();
   const needs = { seconds: 2, network: ["https://open.example", "https://shut.example"], models: ["model/"] };
-  const configuration = JSON.stringify({ format: "tapml.task-configuration/1", emits: ["feature"], needs });
+  const scores = { item: "text", score: "real", times: "integer", thumb: "blob" };
+  const keeps = { tables: { scores }, buffer: 10 };
+  const configuration = JSON.stringify({
+    format: "tapml.task-configuration/1",
+    emits: ["feature"],
+    keeps,
+    needs,
+  });
   const files = { "task.json": configuration, "main.py": MAIN, "model/model.json": "2" };
   const offers = [await service.publish("shop/a", "1", files), await service.publish("shop/b", "1", files)];
   service.answer = { install: offers, remove: [] };
@@ -80,6 +109,7 @@ beforeAll(async () => {
     },
   });
   agent.on("emitted", (one) => emitted.push(one));
+  agent.on("storage", (place) => stored.push(place));
   await agent.pull();
 });
 afterAll(() => agent.close());
@@ -119,6 +149,47 @@ describe("a task in Python, in a worker of its own", () => {
 
   it("runs a compiled model of its version", async () => {
     expect((await run({ do: "double", x: [1, 2.5, -3] })).result).toEqual([2, 5, -6]);
+    expect((await run({ do: "double an array", x: [1, 2.5, -3] })).result).toBe(1);
+  });
+
+  it("keeps rows in tables of its own, which another task's SQL does not find", {
+    timeout: 60_000,
+  }, async () => {
+    expect((await run({ do: "keep", name: "a", rows: 25 })).result).toBe("memory");
+    expect((await run({ do: "keep", name: "b", rows: 3 }, "shop/b")).result).toBe("memory");
+    const asked = { do: "sql", text: "SELECT * FROM scores WHERE score >= ? ORDER BY score", values: [24] };
+    expect((await run(asked)).result).toBe(
+      "[{'item': 'a 24', 'score': 24.0, 'times': 4611686018427387928, 'thumb': b'\\x00\\xff'}]",
+    );
+    const count = "SELECT count(*) AS n, min(item) AS first FROM scores";
+    expect((await run({ do: "sql", text: count, values: [] }, "shop/b")).result).toBe(
+      "[{'n': 3, 'first': 'b 0'}]",
+    );
+    expect((await agent.sql("shop/a", count)).rows).toEqual([[25, "a 0"]]);
+    await expect(agent.sql("shop/a", "DROP TABLE scores")).rejects.toThrow("SQL to shop/a: not authorized");
+    expect(stored).toEqual([expect.objectContaining({ place: "memory" })]);
+  });
+
+  it("is told what does not fit its tables, and the page takes nothing else", {
+    timeout: 60_000,
+  }, async () => {
+    const add = async (row: object, table = "scores") => {
+      const { result, failure } = await run({ do: "add", table, row });
+      return failure?.message.trim().split("\n").at(-1) ?? result;
+    };
+    expect(await add({ item: 5 })).toContain("item is not text");
+    expect(await add({ score: "x" })).toContain("score is not a number");
+    expect(await add({ times: 1.5 })).toContain("times is a column of integers, and 1.5 is none");
+    expect(await add({ times: 2 ** 70 })).toContain("times is not a whole number of 64 bits");
+    expect(await add({ thumb: "x" })).toContain("thumb is not bytes");
+    expect(await add({ item: "x".repeat(400_000) })).toContain("at most 1000000: keep less in it");
+    expect(await add({ other: 5 })).toContain(
+      "scores has no column 'other'; it has item, score, times, thumb",
+    );
+    expect(await add({}, "others")).toContain("task.json declares no table 'others'; it has scores");
+    expect(await add({ item: "added", times: true })).toBe("[{'times': 1}]");
+    const before = (await agent.sql("shop/a", "SELECT count(*) FROM scores")).rows[0]?.[0];
+    expect((await run({ do: "forge" })).result).toBe(before);
   });
 
   it("is told of by its traceback where it fails, and goes on", async () => {
@@ -139,7 +210,7 @@ describe("a task in Python, in a worker of its own", () => {
     expect(held.failure?.kind).toBe("time");
     expect(held.failure?.message).toContain("did not stop when it was interrupted");
     expect((await run({})).failure?.message).toContain("is started again in");
-    expect((await run({}, "shop/b")).result).toBe(2);
+    expect((await run({}, "shop/b")).result).toBe(4);
   });
 
   it("gives back its models when it goes", async () => {
@@ -158,6 +229,7 @@ describe("a VM that cannot be started", () => {
     schedule: null,
     needs: { network: [], models: [], seconds: 1 },
     emits: [],
+    keeps: null,
   };
 
   it("is tried again later and later, and each failure is told", async () => {

@@ -1,6 +1,7 @@
 /** One VM, seen from the page: it is started, runs one event at a time, and is stopped. What it says is hostile input. */
-import type { VmWorker } from "./api";
+import type { Found, Tables, VmWorker } from "./api";
 import type { FromVm, ModelTensor, Reply, Start } from "./messages";
+import { MOST_ADDED } from "./storage/rows";
 
 /** Milliseconds for a task that was interrupted to end by itself. */
 const GRACE = 1000;
@@ -21,6 +22,10 @@ export interface Host {
   emit(name: string, value: unknown): void;
   fetch(url: string, method: string, body: string | null): Promise<[number, Uint8Array]>;
   model(path: string, inputs: Record<string, ModelTensor>): Promise<unknown[]>;
+  /** Throws where table or row are not what was declared. */
+  add(table: unknown, row: unknown): void;
+  flush(): Promise<string>;
+  sql(text: unknown, values: unknown): Promise<Found>;
 }
 
 export interface VmStart {
@@ -31,6 +36,7 @@ export interface VmStart {
   readonly files: ReadonlyMap<string, Uint8Array>;
   readonly main: string;
   readonly emits: readonly string[];
+  readonly tables: Tables;
 }
 
 type Ended = (outcome: Outcome) => void;
@@ -44,7 +50,14 @@ export class Vm {
   private readonly interrupt: Uint8Array | null;
   private ready: (() => void) | null = null;
   private refused: ((message: string) => void) | null = null;
-  private current: { id: number; ended: Ended; began: number; late: boolean; emitted: number } | null = null;
+  private current: {
+    id: number;
+    ended: Ended;
+    began: number;
+    late: boolean;
+    emitted: number;
+    added: number;
+  } | null = null;
   private runs = 0;
   private heard = false;
 
@@ -57,9 +70,9 @@ export class Vm {
     this.interrupt = shared && new Uint8Array(shared);
     given.worker.onMessage((message) => this.take(message));
     given.worker.onError((message) => this.stop(`its worker failed: ${message.slice(0, 300)}`));
-    const { python, snapshot, makeSnapshot, main } = given;
+    const { python, snapshot, makeSnapshot, main, tables } = given;
     const start: Start = {
-      ...{ kind: "start", python, snapshot, makeSnapshot, interrupt: shared, main },
+      ...{ kind: "start", python, snapshot, makeSnapshot, interrupt: shared, main, tables },
       ...{ files: [...given.files], emits: [...given.emits] },
     };
     given.worker.postMessage(start);
@@ -93,7 +106,7 @@ export class Vm {
         this.current = null;
         resolve(found);
       };
-      const current = { id, ended, began, late: false, emitted: 0 };
+      const current = { id, ended, began, late: false, emitted: 0, added: 0 };
       this.current = current;
       if (this.interrupt) this.interrupt[0] = 0;
       const say = `it ran longer than ${seconds} s`;
@@ -138,6 +151,10 @@ export class Vm {
     } else if (message.kind === "refused") this.stop(String(message.message).slice(0, 8000));
     else if (message.kind === "ended") this.ended(message.id, message.outcome, Number(message.milliseconds));
     else if (message.kind === "emit") this.emitted(message.name, message.value);
+    else if (message.kind === "add") this.added(message.table, message.row);
+    else if (message.kind === "flush") void this.reply(message.id, () => this.host.flush());
+    else if (message.kind === "sql")
+      void this.reply(message.id, () => this.host.sql(message.text, message.values));
     else if (message.kind === "fetch")
       void this.reply(message.id, () => this.host.fetch(message.url, message.method, message.body));
     else if (message.kind === "model")
@@ -163,6 +180,15 @@ export class Vm {
     // Between runs there is nothing to emit: whoever leaves something running behind is not listened to.
     if (this.current === null || ++this.current.emitted > MOST_EMITTED) return;
     this.host.emit(name, value);
+  }
+
+  private added(table: unknown, row: unknown): void {
+    if (this.current === null || ++this.current.added > MOST_ADDED) return;
+    try {
+      this.host.add(table, row);
+    } catch {
+      // The VM's own side tells a task that its row does not fit: this is none of its rows.
+    }
   }
 
   private async reply(id: number, ask: () => Promise<unknown>): Promise<void> {

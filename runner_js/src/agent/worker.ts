@@ -1,6 +1,7 @@
 /** A VM: one Pyodide in a worker, with one task in it. tapml-vm.js is made of this file. */
 import { lockDown } from "./lockdown";
 import type { FromVm, ModelTensor, Start, ToVm } from "./messages";
+import { tableCalls } from "./storage/vm";
 
 /** Of Pyodide, what is used here. */
 interface Pyodide {
@@ -24,6 +25,7 @@ const stringify = JSON.stringify;
 const waiting = new Map<number, (reply: [string, unknown]) => void>();
 let asked = 0;
 let runner: Runner | null = null;
+let beginRun = (): void => {};
 
 globalThis.addEventListener("message", (event) => {
   const message = (event as MessageEvent).data as ToVm;
@@ -59,7 +61,14 @@ async function start(given: Start): Promise<void> {
       pyodide.FS.mkdirTree(`/task/${path}`.slice(0, `/task/${path}`.lastIndexOf("/")));
       pyodide.FS.writeFile(`/task/${path}`, data);
     }
-    pyodide.registerJsModule("_tapml_agent", { emit: emitter(given.emits), fetch: request, model });
+    const { begin, ...kept } = tableCalls(given.tables, send, reply);
+    beginRun = begin;
+    pyodide.registerJsModule("_tapml_agent", {
+      ...{ emit: emitter(given.emits), fetch: request, model },
+      ...kept,
+    });
+    pyodide.registerJsModule("_tapml_arrays", { ...(await import("./arrays/arrays")) });
+    pyodide.registerJsModule("_tapml_images", { ...(await import("./images/images")) });
     if (given.interrupt) pyodide.setInterruptBuffer(new Uint8Array(given.interrupt));
     const vm = pyodide.pyimport("_tapml_vm");
     lockDown(globalThis);
@@ -81,6 +90,7 @@ async function start(given: Start): Promise<void> {
 async function run(id: number, event: string): Promise<void> {
   const began = now();
   let outcome: string;
+  beginRun();
   try {
     outcome = await (runner as Runner)(event);
   } catch (cause) {

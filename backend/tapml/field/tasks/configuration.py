@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from tapml.errors import InputError
 from tapml.formats import validated
@@ -15,9 +16,22 @@ from tapml.strict_json import parse_json
 CONFIGURATION = "task.json"
 
 _REMEDY = "; docs/field.md says what is in it"
+
+
+def _checked_name(name: str) -> str:
+    """Of a table or a column."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name) or re.match(r"sqlite_|(?:rowid|oid)$", name):
+        raise ValueError(
+            "is no name for SQL: give it at most 63 of a-z, 0-9 and _, and none that SQLite has its own use for"
+        )
+    return name
+
+
 _EventId = Annotated[str, Field(pattern=r"^(?:\*|[A-Za-z0-9_.:-]{1,64})$")]
 _Origin = Annotated[str, Field(max_length=200, pattern=r"^https?://[^/\s?#@]+$")]
 _ModelFolder = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*/$")]
+_Name = Annotated[str, AfterValidator(_checked_name)]
+_ColumnType = Literal["integer", "real", "text", "blob"]
 
 
 class Schedule(Message):
@@ -35,6 +49,19 @@ class Needs(Message):
     """Of one run, at most."""
 
 
+class Keeps(Message):
+    """What a task may keep on the device: tables by name, each with its columns' types by name."""
+
+    tables: Annotated[
+        dict[_Name, Annotated[dict[_Name, _ColumnType], Field(min_length=1, max_length=64)]],
+        Field(min_length=1, max_length=16),
+    ]
+    bytes: Annotated[int, Field(ge=100_000, le=1_000_000_000)] = 10_000_000
+    """Of its database, at most."""
+    buffer: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Rows that are collected, and then written together."""
+
+
 class TaskConfiguration(Message):
     """What it leaves out has its default: nothing starts it, and it may do nothing but compute."""
 
@@ -46,6 +73,7 @@ class TaskConfiguration(Message):
     schedule: Schedule | None = None
     needs: Needs = Needs()
     emits: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]] = Field(max_length=64, default_factory=list)
+    keeps: Keeps | None = None
 
 
 def check_configuration(data: bytes, paths: Collection[str]) -> None:

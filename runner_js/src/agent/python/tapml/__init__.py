@@ -1,11 +1,13 @@
-"""What a task may ask of the agent: emit, load a model, fetch."""
+"""What a task may ask of the agent: emit, load a model, fetch, keep rows in tables."""
 
 import json
 import math
 
 import _tapml_agent
 
-__all__ = ["Response", "Tensor", "emit", "fetch", "load"]
+from tapml._tables import Table, read
+
+__all__ = ["Response", "Table", "Tensor", "emit", "fetch", "flush", "load", "sql", "table"]
 
 _FORMATS = {
     "float32": "f", "float64": "d", "int32": "i", "uint32": "I", "int8": "b", "uint8": "B", "bool": "B", "float16": "e",
@@ -44,14 +46,25 @@ class Model:
         self._path = path
 
     async def run(self, inputs):
-        """Outputs by name, as Tensors, of inputs by name: Tensors, or flat lists of float32 numbers."""
-        given = {name: value if isinstance(value, Tensor) else Tensor(value) for name, value in inputs.items()}
+        """Outputs by name, as Tensors, of inputs by name: Tensors, arrays, or flat lists of float32 numbers."""
+        given = {name: _tensor(value) for name, value in inputs.items()}
         told = [(name, one.dtype, list(one.shape), one.data.tobytes()) for name, one in given.items()]
         found = await _call(_tapml_agent.model(self._path, told))
         return {
             name: Tensor(memoryview(data.to_bytes()).cast(_FORMATS[dtype]), list(shape), dtype)
             for name, dtype, shape, data in found
         }
+
+
+def _tensor(value):
+    if isinstance(value, Tensor):
+        return value
+    if not hasattr(value, "tobytes") or not hasattr(value, "shape"):
+        return Tensor(value)
+    dtype = value.dtype.name  # an array of tapml.arrays
+    if dtype not in _FORMATS:
+        raise TypeError(f"models take no {dtype}: use astype")
+    return Tensor(memoryview(value.tobytes()).cast(_FORMATS[dtype]), value.shape, dtype)
 
 
 class Response:
@@ -80,6 +93,21 @@ async def fetch(url, method="GET", body=None):
     """A Response; only of origins that task.json declares and the page allows, and without cookies."""
     status, data = await _call(_tapml_agent.fetch(url, method, body))
     return Response(status, data.to_bytes())
+
+
+def table(name):
+    """The Table of that name, which task.json declares. What it holds is there again at the next visit."""
+    return Table(name)
+
+
+async def sql(text, *values):
+    """Rows as dicts, of what the task keeps: values stand for the ? in the text. What was added is written first."""
+    return read(await _call(_tapml_agent.sql(text, list(values))))
+
+
+async def flush():
+    """Write what was added, and give where it is: "disk", or "memory" that is gone when the page is."""
+    return await _call(_tapml_agent.flush())
 
 
 async def _call(promise):

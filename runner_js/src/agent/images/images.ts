@@ -1,0 +1,78 @@
+/** Images of tasks: what Python's `tapml.images` calls. tapml-images.js is made of this file. */
+import { filtering, type Pixels, resizing, separable, stored } from "./resample";
+
+export { warp } from "./warp";
+
+export function resize(
+  x: Pixels,
+  dtype: string,
+  height: number,
+  width: number,
+  channels: number,
+  h: number,
+  w: number,
+  method: string,
+): Pixels {
+  const shrinks = h <= height && w <= width;
+  const rows = resizing(height, h, method, shrinks);
+  return separable(x, dtype, width, channels, rows, resizing(width, w, method, shrinks));
+}
+
+/** `columns`, `rows`: JSON, the weights along each axis. */
+export function blur(
+  x: Pixels,
+  dtype: string,
+  height: number,
+  width: number,
+  channels: number,
+  columns: string,
+  rows: string,
+  border: string,
+): Pixels {
+  const taps = filtering(height, JSON.parse(rows) as number[], border);
+  return separable(
+    x,
+    dtype,
+    width,
+    channels,
+    taps,
+    filtering(width, JSON.parse(columns) as number[], border),
+  );
+}
+
+/** Each channel of the result is a sum of the channels, weighted, and an offset: `matrix`, JSON, a list of rows. */
+export function mix(x: Pixels, dtype: string, channels: number, matrix: string): Pixels {
+  const rows = JSON.parse(matrix) as number[][];
+  const count = x.length / channels;
+  const { out, to } = stored(dtype, count * rows.length);
+  for (let i = 0; i < count; i++)
+    rows.forEach((row, channel) => {
+      let sum = row[channels] as number;
+      for (let c = 0; c < channels; c++) sum += (row[c] as number) * (x[i * channels + c] as number);
+      to[i * rows.length + channel] = sum;
+    });
+  return out;
+}
+
+/** Red, green, blue in that order to hue, saturation, value: of uint8 hue is halves of degrees, of float32 degrees. */
+export function hsv(x: Pixels, dtype: string): Pixels {
+  const { out, to } = stored(dtype, x.length);
+  const whole = dtype === "uint8";
+  for (let i = 0; i < x.length; i += 3) {
+    const [r, g, b] = [x[i] as number, x[i + 1] as number, x[i + 2] as number];
+    const value = Math.max(r, g, b);
+    const range = value - Math.min(r, g, b);
+    let hue = 0;
+    if (range > 0) {
+      if (value === r) hue = (60 * (g - b)) / range;
+      else if (value === g) hue = 120 + (60 * (b - r)) / range;
+      else hue = 240 + (60 * (r - g)) / range;
+      if (hue < 0) hue += 360;
+    }
+    const saturation = value === 0 ? 0 : range / value;
+    to[i] = whole ? Math.round(hue / 2) % 180 : hue;
+    to[i + 1] = whole ? 255 * saturation : saturation;
+    to[i + 2] = value;
+  }
+  return out;
+}
