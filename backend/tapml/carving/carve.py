@@ -91,7 +91,8 @@ def carve(
         started.close()
         for operator in lowered.operators:
             check_kernel(kernels[operator.name], operator)
-        kernels = with_halves(lowered.model.functions.values(), kernels, opened.reference.parameters)
+        scales = model.quantised.halves if model.quantised else ()
+        kernels = with_halves(lowered.model.functions.values(), kernels, opened.reference.parameters, scales)
         lowered = _stored(lowered, model, kernels, writer)
         give_back()
         clock.lap("kernels")

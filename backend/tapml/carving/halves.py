@@ -26,11 +26,18 @@ def with_halves(
     functions: Collection[Function],
     kernels: Mapping[str, CompiledKernel],
     parameters: Mapping[str, np.ndarray],
+    scales: Collection[str] = (),
 ) -> dict[str, CompiledKernel]:
     """The kernels, of which those read such weights as float16 whose every call is given one, where all kernels that
-    read the weight can. `parameters`: the weights, by the id of their value."""
+    read the weight can. `parameters`: the weights, by the id of their value; `scales`: names of those that count
+    however small they are, for they were made to be float16."""
     readers = _readers(functions)
-    exact = {value for value, array in parameters.items() if value in readers and _is_exact(array)}
+    values = {value.id: value for function in functions for value in function.values.values()}
+    exact = {
+        value
+        for value, array in parameters.items()
+        if value in readers and _is_exact(array, 0 if values[value].name in scales else LEAST_BYTES)
+    }
     of_slot: dict[Slot, set[str]] = {}
     for value, slots in readers.items():
         for slot in slots:
@@ -80,9 +87,9 @@ def _readers(functions: Collection[Function]) -> dict[str, set[Slot]]:
     return found
 
 
-def _is_exact(array: np.ndarray) -> bool:
-    """Finite numbers of float32, all of which float16 holds to the bit."""
-    if array.dtype != np.float32 or array.nbytes < LEAST_BYTES or not np.isfinite(array).all():
+def _is_exact(array: np.ndarray, least: int) -> bool:
+    """Finite numbers of float32, `least` bytes or more, all of which float16 holds to the bit."""
+    if array.dtype != np.float32 or array.nbytes < least or not np.isfinite(array).all():
         return False
     return stored_as(_pieces(np.ascontiguousarray(array).reshape(-1))) == HALVES
 

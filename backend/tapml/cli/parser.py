@@ -146,6 +146,11 @@ def _carving(parser: argparse.ArgumentParser) -> None:
         "default): what is shown to be faster everywhere, which is tvm so far",
     )  # fmt: skip
     parser.add_argument(
+        "--quantise", choices=("q4f16", "q4f32", "q8", "q844"), metavar="MODE",
+        help="store weights of products and embeddings as integers (docs/quantise.md): q4f16, q4f32: 4 bits in groups "
+        "of 32, scales of float16 or float32; q8: 8 bits, a scale for each row; q844: q8 in attention, else q4f16",
+    )  # fmt: skip
+    parser.add_argument(
         "--variants", default="256", metavar="N,N+subgroups,...",
         help="implementations of each kernel, by the most invocations of a workgroup (32 to 1024), +subgroups where a "
         "device may need them; a device takes the most demanding that it can run (default 256, which all can)",

@@ -17,12 +17,13 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress, Replace
 from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import files, fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
+from tapml.importing.onnx_replaced import import_replaced
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_weights import InFile, read_apart
@@ -43,14 +44,18 @@ def import_onnx(
     *,
     loop_limit: int | None = None,
     detailed: bool = False,
+    replaced: Replace | None = None,
 ) -> ImportedModel:
     """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
     `gather` gives the steps for the model's inputs; `functions` compute the operators of their names; `detailed` makes
     every value an output, as `ImportedModel.in_detail` wants it. `loop_limit`: to how many turns loops are written out
-    of which values say how many they take, else to some more than the given inputs take. Raises InputError naming
-    file, node or tensor.
+    of which values say how many they take, else to some more than the given inputs take. `replaced`: of a weight what
+    stands in its place. Raises InputError naming file, node or tensor.
     """
+    if replaced is not None:
+        again = partial(import_onnx, gather=gather, progress=progress, functions=functions, loop_limit=loop_limit)
+        return import_replaced(path, replaced, again)
     with ThreadPoolExecutor(1, "oracle") as beside:
         return _imported(path, gather, progress, functions, beside, loop_limit, detailed)
 
