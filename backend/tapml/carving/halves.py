@@ -56,6 +56,13 @@ def with_halves(
         refused |= failed
 
 
+def stored_as_read(functions: Mapping[str, Function], kernels: Mapping[str, CompiledKernel]) -> dict[str, Function]:
+    """The functions, whose values are stored as the kernels there are read and write them."""
+    documents = [kernel.document for kernel in kernels.values() if not kernel.document["unsupported"]]
+    encodings = {found["kernel"]: [argument.get("encoding") for argument in found["arguments"]] for found in documents}
+    return {name: function.stored_as(encodings) for name, function in functions.items()}
+
+
 def _agreed(
     exact: Collection[str], readers: Mapping[str, set[Slot]], of_slot: Mapping[Slot, set[str]], refused: Collection[str]
 ) -> set[str]:

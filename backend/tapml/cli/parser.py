@@ -13,6 +13,7 @@ from tapml.cli.arguments import (
     JSON,
     KERNELS,
     MOVED,
+    QUANTISED,
     SUITE,
     TEST,
     CommandParser,
@@ -146,7 +147,7 @@ def _carving(parser: argparse.ArgumentParser) -> None:
         "default): what is shown to be faster everywhere, which is tvm so far",
     )  # fmt: skip
     parser.add_argument(
-        "--quantise", choices=("q4f16", "q4f32", "q8", "q844"), metavar="MODE",
+        "--quantise", choices=QUANTISED, metavar="MODE",
         help="store weights of products and embeddings as integers (docs/quantise.md): q4f16, q4f32: 4 bits in groups "
         "of 32, scales of float16 or float32; q8: 8 bits, a scale for each row; q844: q8 in attention, else q4f16",
     )  # fmt: skip

@@ -173,17 +173,27 @@ def import_decoder(
 
 @only_new_garbage()
 def import_unweighted(
-    path: Path, *, capacity: int | None = None, chunk: int = 32, progress: Progress = lambda _: None
+    path: Path,
+    *,
+    capacity: int | None = None,
+    chunk: int = 32,
+    quantise: str | None = None,
+    progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """The decoder of a config.json of transformers, of which nobody has weights yet: as `import_decoder` gives it,
-    without steps, and with names and types of its parameters. Takes no memory for them.
+    without steps, and with names and types of its parameters. Takes no memory for them. `quantise` as there.
 
     Raises InputError for whatever cannot be used; ToolchainError without PyTorch or transformers.
     """
     _require_transformers(path)
     from tapml.importing.hf_unweighted import import_unweighted
 
-    return import_unweighted(path, progress, capacity=capacity, chunk=chunk)
+    imported = import_unweighted(path, progress, capacity=capacity, chunk=chunk)
+    if quantise is None:
+        return imported
+    from tapml.importing.quantised import quantised_without_weights
+
+    return quantised_without_weights(imported, quantise, str(path))
 
 
 def _require_transformers(path: Path) -> None:

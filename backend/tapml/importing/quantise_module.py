@@ -50,12 +50,12 @@ def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, Pac
     main = module["main"]
     mutator = _Quantised(module, uses, packed)
     body = mutator.visit_expr(main.body)
-    params: list[Expr] = []
+    params: dict[Expr, None] = {}  # equal weights may share theirs
     for parameter in main.params:
         found = packed.get(parameter)
-        params += [parameter] if found is None else [found.words, found.scales]
+        params |= dict.fromkeys([parameter] if found is None else [found.words, found.scales])
     made = mutator.builder_.get()
-    made.update_func(made.get_global_var("main"), relax.Function(params, body, None, main.is_pure, main.attrs))
+    made.update_func(made.get_global_var("main"), relax.Function([*params], body, None, main.is_pure, main.attrs))
     return relax.transform.DeadCodeElimination()(relax.transform.Normalize()(made))
 
 
@@ -88,10 +88,10 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
     def _product(self, data: Expr, packed: PackedVariables) -> Expr:
         def product(data: Any, words: Any, scales: Any) -> Any:
             term = te.reduce_axis((0, packed.inner), name="k")
-            weight = _Elements(packed, words, scales)
+            elements = weight = _Elements(packed, words, scales)
             # A tensor of its own is what schedules know; kernels read it element by element all the same.
             if 4 * packed.rows * packed.inner <= _MOST_BYTES:
-                weight = te.compute(weight.shape, weight, name="dequantised")
+                weight = te.compute(elements.shape, lambda row, k: elements(row, k), name="dequantised")
             return te.compute(
                 [*data.shape[:-1], packed.rows],
                 lambda *at: te.sum(data(*at[:-1], term) * weight(at[-1], term), axis=term),
@@ -99,14 +99,14 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
             )
 
         shape = [*data.ty.shape.values[:-1], packed.rows]
-        return self._called(f"matmul_q{packed.kind.bits}", product, data, packed, shape, pattern=_FUSED)
+        return self._called(f"q{packed.kind.bits}_matmul", product, data, packed, shape, pattern=_FUSED)
 
     def _rows(self, indices: Expr, packed: PackedVariables, counted: bool) -> Expr:
         def rows(indices: Any, words: Any, scales: Any) -> Any:
             return take(_Elements(packed, words, scales), indices, 0, counted)
 
         shape = [*indices.ty.shape.values, packed.inner]
-        return self._called(f"take_q{packed.kind.bits}", rows, indices, packed, shape, counted=counted)
+        return self._called(f"q{packed.kind.bits}_take", rows, indices, packed, shape, counted=counted)
 
     def _called(
         self,

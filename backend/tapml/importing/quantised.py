@@ -20,7 +20,7 @@ from tapml.importing.quantise import MODES, Packed, check_mode, pack
 from tapml.importing.quantise_cost import of_outputs, said
 from tapml.importing.quantise_module import PackedVariables, packed_variables, quantised_module
 from tapml.importing.quantise_uses import BOTH_AXES, Uses, uses_of
-from tapml.importing.relax_ir import Expr
+from tapml.importing.relax_ir import Expr, static_shape
 from tapml.importing.weights import as_tvm_holds, digest
 from tapml.text import counted, listed, size
 
@@ -80,7 +80,7 @@ def quantised(
         if not (missing := unfound(again, chosen)):
             break
         chosen = chosen.without(missing)
-        check_some(chosen, source)
+        check_some(chosen.packed, chosen.left, source)
     cost = of_outputs(again, expected) if measured is None else measured(chosen.replaced)
     return packed_model(again, chosen, cost)
 
@@ -103,7 +103,7 @@ def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
         before.setdefault(digest(rows.T), (name, True))
         after[digest(found.array())] = name
     chosen = Chosen(mode, packed, before, after, left)
-    check_some(chosen, source)
+    check_some(packed, left, source)
     if mode == "q844" and len({found.kind for found in packed.values()}) == 1:
         raise InputError(
             f"{source}: q844 takes 8 bits for weights of attention and 4 for the others, and the names of its weights "
@@ -112,10 +112,10 @@ def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
     return chosen
 
 
-def check_some(chosen: Chosen, source: str) -> None:
+def check_some(packed: Mapping[Any, Packed], left: Mapping[str, str], source: str) -> None:
     """Raise InputError where there is nothing to quantise."""
-    if not chosen.packed:
-        why = "; ".join(f"of {name}, {reason}" for name, reason in [*chosen.left.items()][:_SHOWN])
+    if not packed:
+        why = "; ".join(f"of {name}, {reason}" for name, reason in [*left.items()][:_SHOWN])
         raise InputError(
             f"{source}: there is nothing to quantise, for no product reads a float32 weight of 32 x 32 or more"
             f"{f' ({why})' if why else ''}: leave out --quantise"
@@ -131,28 +131,58 @@ def unfound(model: ImportedModel, chosen: Chosen) -> set[str]:
 
 def packed_model(model: ImportedModel, chosen: Chosen, cost: Mapping[str, Any] | None) -> ImportedModel:
     """With what was replaced in its source packed. `cost`: how far it is from the model that it was."""
-    names, uses, arrays = _weights(model)
-    variables: dict[Expr, PackedVariables] = {}
-    of_variable: dict[Expr, tuple[str, Packed]] = {}
+    _, uses, arrays = _weights(model)
+    packed: dict[Expr, Packed] = {}
+    # Of equal ones, as of a tied table that an importer has twice, there is one.
     for variable, turned in uses.products.items():
-        key = chosen.after.get(digest(_rows(arrays[variable], turned)))
-        if key is not None:
-            found = chosen.packed[key]
-            variables[variable] = packed_variables(variable, plain_name(variable), found.kind, turned)
-            of_variable[variable] = names[variable], found
+        if (key := chosen.after.get(digest(_rows(arrays[variable], turned)))) is not None:
+            packed[variable] = chosen.packed[key]
+    return _with_packed(model, packed, Quantised(chosen.mode, [], chosen.left, cost))
+
+
+def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> ImportedModel:
+    """Of a model whose weights nobody has, as its shapes say. Raises InputError as `quantised`."""
+    check_mode(mode)
+    names, uses, _ = _weights(model)
+    packed: dict[Expr, Packed] = {}
+    for variable, turned in uses.products.items():
+        kind, shape = MODES[mode](names[variable]), static_shape(variable.ty) or ()
+        rows, inner = reversed(shape) if turned else shape
+        words = np.broadcast_to(np.uint32(0), (rows, kind.words(inner)))
+        packed[variable] = Packed(
+            kind, (rows, inner), words, np.broadcast_to(np.float32(0), (rows, kind.groups(inner)))
+        )
+    left = {names[variable]: why for variable, why in uses.left.items()}
+    check_some(packed, left, source)
+    return _with_packed(model, packed, Quantised(mode, [], left, None), held=False)
+
+
+def _with_packed(
+    model: ImportedModel, packed: Mapping[Expr, Packed], found: Quantised, held: bool = True
+) -> ImportedModel:
+    """`held`: whether there are weights."""
+    names, uses, _ = _weights(model)
     parameters: list[tuple[str, Array]] = []
     weights: list[QuantisedWeight] = []
+    variables: dict[Expr, PackedVariables] = {}
+    known: dict[int, PackedVariables] = {}
     for variable, (name, array) in zip(_parameters(model), model.parameters, strict=True):
-        if variable not in of_variable:
+        if (weight := packed.get(variable)) is None:
             parameters.append((name, array))
             continue
-        name, found = of_variable[variable]
-        parameters += [(f"{name}{WORDS}", as_tvm_holds(found.words)), (f"{name}{SCALES}", as_tvm_holds(found.scales))]
-        weights.append(QuantisedWeight(name, found.kind.name, found.shape, found.kind.nbytes(*found.shape)))
-    return with_quantised(
-        replace(model, module=quantised_module(model.module, uses, variables), parameters=parameters),
-        Quantised(chosen.mode, weights, chosen.left, cost),
-    )
+        if id(weight) in known:
+            variables[variable] = known[id(weight)]
+            continue
+        turned = uses.products[variable]
+        made = packed_variables(variable, plain_name(variable), weight.kind, turned)
+        variables[variable] = known[id(weight)] = made
+        for suffix, part in ((WORDS, weight.words), (SCALES, weight.scales)):
+            parameters.append((names[variable] + suffix, as_tvm_holds(part) if held else part))
+        weights.append(
+            QuantisedWeight(names[variable], weight.kind.name, weight.shape, weight.kind.nbytes(*weight.shape))
+        )
+    module = quantised_module(model.module, uses, variables)
+    return with_quantised(replace(model, module=module, parameters=parameters), replace(found, weights=weights))
 
 
 def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
