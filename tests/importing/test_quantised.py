@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -208,3 +209,91 @@ def test_the_command_line_takes_the_modes_that_there_are() -> None:
         for mode in MODES:
             given = command_parser().parse_args([command, "minilm", "-o", "x", "--quantise", mode])
             assert given.quantise == mode
+
+
+def dequantised(folder: Path) -> Path:
+    """Products with weights that are integers in the file, each of another kind."""
+    random = np.random.default_rng(0)
+    weights = {
+        "x.scale": np.float32([0.02]),
+        "channels": random.integers(-128, 128, (64, 48)).astype(np.int8),
+        "channels.scale": (0.01 * random.random(48) + 0.001).astype(np.float32),
+        "tensor": random.integers(0, 256, (40, 48)).astype(np.uint8),
+        "tensor.scale": np.float32(0.003),
+        "tensor.zero": np.uint8(131),
+        "blocks": random.integers(0, 16, (40, 36)).astype(ml_dtypes.uint4),
+        "blocks.scale": (0.01 * random.random((3, 36)) + 0.001).astype(np.float32),
+        "blocks.zero": random.integers(5, 11, (3, 36)).astype(ml_dtypes.uint4),
+        "across": random.integers(-8, 8, (36, 33)).astype(ml_dtypes.int4),
+        "across.scale": (0.01 * random.random(36) + 0.001).astype(np.float32),
+    }
+    node = helper.make_node
+    nodes = [
+        node("DequantizeLinear", ["channels", "channels.scale"], ["a"], axis=1),
+        node("MatMul", ["x", "a"], ["first"]),
+        node("DequantizeLinear", ["tensor", "tensor.scale", "tensor.zero"], ["b"]),
+        node("Gemm", ["first", "b"], ["second"], transB=1),
+        node("DequantizeLinear", ["blocks", "blocks.scale", "blocks.zero"], ["c"], axis=0, block_size=16),
+        node("MatMul", ["second", "c"], ["third"]),
+        node("DequantizeLinear", ["across", "across.scale"], ["d"], axis=0),
+        node("MatMul", ["third", "d"], ["y"]),
+    ]
+    return saved(folder / "qdq.onnx", nodes, {"x": (TensorProto.FLOAT, (5, 64))}, ["y"], weights)
+
+
+def test_integers_of_a_file_stay_what_they_are(tmp_path: Path, matches: Callable[..., None]) -> None:
+    model = import_model(str(dequantised(tmp_path)), random_inputs=True)
+    matches(model, atol=2e-5)
+    shapes = {name: (array.dtype.name, array.shape) for name, array in model.parameters}
+    assert shapes == {
+        "channels.words": ("uint32", (48, 16)),
+        "channels.scales": ("float32", (48, 1)),
+        "tensor.words": ("uint32", (40, 12)),
+        "tensor.scales": ("float32", (40, 1)),
+        "blocks.words": ("uint32", (36, 5)),
+        "blocks.scales": ("float32", (36, 3)),
+        "blocks.zeros": ("float32", (36, 3)),
+        "computed.3": ("float32", (36, 33)),  # its scales are along the axis that is summed over
+    }
+    notes: Any = model.provenance["notes"]
+    assert any("3 weights of products and embeddings are integers in the file, and stay such" in note for note in notes)
+    document: Any = model.provenance["quantised"]
+    assert [weight["kind"] for weight in document["weights"]] == ["int8", "uint8", "uint4"]
+
+
+def test_what_a_file_leaves_as_numbers_is_quantised_beside_its_integers(
+    tmp_path: Path, matches: Callable[..., None]
+) -> None:
+    weights = {
+        "w": np.random.default_rng(1).integers(-128, 128, (48, 40)).astype(np.int8),
+        "scale": np.float32(0.01),
+        "plain": normal(40, 36),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"]),
+        helper.make_node("MatMul", ["x", "d"], ["h"]),
+        helper.make_node("MatMul", ["h", "plain"], ["y"]),
+    ]
+    path = saved(tmp_path / "both.onnx", nodes, {"x": (TensorProto.FLOAT, (3, 48))}, ["y"], weights)
+    model = import_model(str(path), random_inputs=True, quantise="q4f16")
+    matches(model, atol=2e-5)
+    assert model.quantised is not None
+    assert {weight.name: weight.kind for weight in model.quantised.weights} == {"w": "int8", "plain": "q4f16"}
+
+
+@pytest.mark.parametrize(
+    ("scale", "attributes"),
+    [(np.ones(3, np.float32), {"axis": 1}), (np.ones((2, 40), np.float32), {"axis": 0, "block_size": 7})],
+    ids=["too few", "too few blocks"],
+)
+def test_scales_that_are_too_few_are_one_sentence(
+    tmp_path: Path, scale: np.ndarray, attributes: dict[str, int]
+) -> None:
+    weights = {"w": np.ones((48, 40), np.int8), "scale": scale}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"], **attributes),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    path = saved(tmp_path / "few.onnx", nodes, {"x": (TensorProto.FLOAT, (3, 48))}, ["y"], weights)
+    with pytest.raises(InputError, match="DequantizeLinear"):
+        import_model(str(path), random_inputs=True)

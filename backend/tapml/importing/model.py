@@ -42,8 +42,9 @@ class Step:
     expected: list[Array] | None
 
 
-WORDS, SCALES = ".words", ".scales"
-"""What the parameters are called that stand in the place of a quantised weight, behind its name."""
+WORDS, SCALES, ZEROS = ".words", ".scales", ".zeros"
+"""What the parameters are called that stand in place of a quantised weight, behind its name; ZEROS where each of its
+groups has an integer of its own that stands for 0."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class QuantisedWeight:
     kind: str
     shape: tuple[int, int]
     nbytes: int
+    half: bool
+    """Whether its scales are numbers of float16."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Quantised:
     @property
     def halves(self) -> list[str]:
         """Names of the scales that are numbers of float16."""
-        return [f"{found.name}{SCALES}" for found in self.weights if found.kind.endswith("f16")]
+        return [f"{found.name}{SCALES}" for found in self.weights if found.half]
 
     def to_json(self) -> dict[str, Any]:
         weights = [

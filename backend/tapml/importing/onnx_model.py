@@ -23,11 +23,13 @@ from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import files, fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
+from tapml.importing.onnx_packed import packed_in
 from tapml.importing.onnx_replaced import import_replaced
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_weights import InFile, read_apart
 from tapml.importing.onnx_widened import exact, widen
+from tapml.importing.quantised import with_packed_of_source
 from tapml.importing.sizes import Sizes
 from tapml.memory import give_back
 
@@ -151,7 +153,8 @@ def _imported(
     answer = asked.result() if asked else ask(raw, progress)
     expected = detail.expected if detailed else answer.expected
     give_back()
-    return assemble(
+    packed = {} if detailed else packed_in(model.graph)
+    made = assemble(
         module,
         tensors=itertools.chain(_tensors(model, importer.held), importer.computed),
         held=importer.held,
@@ -177,6 +180,7 @@ def _imported(
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
     )
+    return with_packed_of_source(made, packed) if packed else made
 
 
 _Oracle: TypeAlias = tuple[str, type[OnnxRuntime] | type[OnnxReference]]

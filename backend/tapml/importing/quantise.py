@@ -32,24 +32,18 @@ _AT_ONCE = 1 << 22
 class Kind:
     """How one weight is stored. `group`: elements of a row that share a scale; None: all of them."""
 
+    name: str
     bits: int
     group: int | None
     half: bool
     """Whether scales are numbers of float16."""
+    zero: int | None
+    """The integer that stands for 0; None where each group has its own."""
 
     @property
     def each(self) -> int:
         """Integers of a word."""
         return _WORD // self.bits
-
-    @property
-    def zero(self) -> int:
-        """The integer that stands for 0."""
-        return (1 << self.bits - 1) - 1
-
-    @property
-    def name(self) -> str:
-        return f"q{self.bits}" + ("" if self.group is None else "f16" if self.half else "f32")
 
     def words(self, inner: int) -> int:
         return -(-inner // self.each)
@@ -58,11 +52,14 @@ class Kind:
         return 1 if self.group is None else -(-inner // self.group)
 
     def nbytes(self, rows: int, inner: int) -> int:
-        """Of words and scales on a device, where float16 is kept as that."""
-        return rows * (4 * self.words(inner) + (2 if self.half else 4) * self.groups(inner))
+        """Of words, scales and zeros on a device, where float16 is kept as that."""
+        of_group = (2 if self.half else 4) + (4 if self.zero is None else 0)
+        return rows * (4 * self.words(inner) + of_group * self.groups(inner))
 
 
-Q4F16, Q4F32, Q8 = Kind(4, 32, True), Kind(4, 32, False), Kind(8, None, False)
+Q4F16, Q4F32 = Kind("q4f16", 4, 32, True, 7), Kind("q4f32", 4, 32, False, 7)
+Q8 = Kind("q8", 8, None, False, 127)
+"""Symmetric: the integers go from 0 to twice that which stands for 0."""
 
 _ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 """In the name of a weight."""
@@ -86,12 +83,13 @@ def check_mode(mode: str) -> None:
 
 @dataclass(frozen=True)
 class Packed:
-    """A weight `[rows, inner]` as words uint32 and scales float32."""
+    """A weight `[rows, inner]` as words uint32 and scales float32; `zeros`, float32, where each group has its own."""
 
     kind: Kind
     shape: tuple[int, int]
     words: Array
     scales: Array
+    zeros: Array | None = None
 
     def array(self) -> Array:
         """What it stands for: float32 `[rows, inner]`, exactly."""
@@ -101,8 +99,15 @@ class Packed:
         shifts = np.arange(kind.each, dtype=np.uint32) * np.uint32(kind.bits)
         for begin, end in _parts(rows, inner):
             codes = (self.words[begin:end, :, None] >> shifts) & np.uint32((1 << kind.bits) - 1)
-            values = codes.reshape(end - begin, -1)[:, :inner].astype(np.float32) - np.float32(kind.zero)
-            found[begin:end] = values * np.repeat(self.scales[begin:end], kind.group or inner, 1)[:, :inner]
+            zero = np.float32(kind.zero or 0) if self.zeros is None else self._of_each(self.zeros[begin:end])
+            values = codes.reshape(end - begin, -1)[:, :inner].astype(np.float32) - zero
+            found[begin:end] = values * self._of_each(self.scales[begin:end])
+        return found
+
+    def _of_each(self, values: Array) -> Array:
+        """What is one for each group, for each element of rows."""
+        inner = self.shape[1]
+        found: Array = np.repeat(values, self.kind.group or inner, 1)[:, :inner]
         return found
 
 
@@ -140,17 +145,25 @@ def _packed(array: Array, kind: Kind, name: str) -> tuple[Array, Array]:
     scales = _scales(np.abs(grouped).max(-1), kind, name)
     with np.errstate(divide="ignore", invalid="ignore"):
         codes = np.where(scales[..., None] > 0, np.rint(grouped / scales[..., None]), 0)
-    codes = np.clip(codes + kind.zero, 0, 2 * kind.zero).astype(np.uint32).reshape(rows, -1)
-    whole = np.full((rows, kind.words(inner) * kind.each), 0, np.uint32)
-    whole[:, :inner] = codes[:, :inner]
+    zero = kind.zero or 0
+    codes = np.clip(codes + zero, 0, 2 * zero).astype(np.uint32).reshape(rows, -1)
+    return words_of(codes[:, :inner], kind), scales
+
+
+def words_of(codes: Array, kind: Kind) -> Array:
+    """Of integers `[rows, inner]` from 0 on: uint32 `[rows, words]`, the first in the lowest bits."""
+    rows, inner = codes.shape
+    whole = np.zeros((rows, kind.words(inner) * kind.each), np.uint32)
+    whole[:, :inner] = codes
     shifts = np.arange(kind.each, dtype=np.uint32) * np.uint32(kind.bits)
-    words = np.bitwise_or.reduce(whole.reshape(rows, -1, kind.each) << shifts, axis=-1)
-    return words.astype(np.uint32), scales
+    words: Array = np.bitwise_or.reduce(whole.reshape(rows, -1, kind.each) << shifts, axis=-1)
+    return words.astype(np.uint32)
 
 
 def _scales(largest: Array, kind: Kind, name: str) -> Array:
     """Of each group's largest element. Numbers of so few bits that their products with the integers are float32s."""
-    wanted = largest / np.float32(kind.zero)
+    zero = kind.zero or 0
+    wanted = largest / np.float32(zero)
     found: Array
     if kind.half:
         with np.errstate(over="ignore"):
@@ -163,7 +176,7 @@ def _scales(largest: Array, kind: Kind, name: str) -> Array:
         return found
     # Below this a product may be less than float32's least normal number, which GPUs may take for 0.
     wanted = np.where(wanted < 2.0**-100, 0, wanted)
-    bits = 24 - math.ceil(math.log2(kind.zero + 1))
+    bits = 24 - math.ceil(math.log2(zero + 1))
     mantissa, exponent = np.frexp(wanted)
     found = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits).astype(np.float32)
     return found

@@ -34,6 +34,11 @@ class PackedVariables:
     inner: int
     words: Expr
     scales: Expr
+    zeros: Expr | None
+
+    @property
+    def all(self) -> list[Expr]:
+        return [self.words, self.scales, *([] if self.zeros is None else [self.zeros])]
 
 
 def packed_variables(weight: Expr, name: str, kind: Kind, lies_turned: bool) -> PackedVariables:
@@ -41,8 +46,9 @@ def packed_variables(weight: Expr, name: str, kind: Kind, lies_turned: bool) -> 
     shape = static_shape(weight.ty) or ()
     rows, inner = reversed(shape) if lies_turned else shape
     words = relax.Var(f"{name}_words", relax.TensorType((rows, kind.words(inner)), "uint32"))
-    scales = relax.Var(f"{name}_scales", relax.TensorType((rows, kind.groups(inner)), "float32"))
-    return PackedVariables(kind, rows, inner, words, scales)
+    of_groups = relax.TensorType((rows, kind.groups(inner)), "float32")
+    zeros = relax.Var(f"{name}_zeros", of_groups) if kind.zero is None else None
+    return PackedVariables(kind, rows, inner, words, relax.Var(f"{name}_scales", of_groups), zeros)
 
 
 def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables]) -> tvm.IRModule:
@@ -53,7 +59,7 @@ def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, Pac
     params: dict[Expr, None] = {}  # equal weights may share theirs
     for parameter in main.params:
         found = packed.get(parameter)
-        params |= dict.fromkeys([parameter] if found is None else [found.words, found.scales])
+        params |= dict.fromkeys([parameter] if found is None else found.all)
     made = mutator.builder_.get()
     made.update_func(made.get_global_var("main"), relax.Function([*params], body, None, main.is_pure, main.attrs))
     return relax.transform.DeadCodeElimination()(relax.transform.Normalize()(made))
@@ -86,9 +92,9 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         return super().visit_call_(call)
 
     def _product(self, data: Expr, packed: PackedVariables) -> Expr:
-        def product(data: Any, words: Any, scales: Any) -> Any:
+        def product(data: Any, *parts: Any) -> Any:
             term = te.reduce_axis((0, packed.inner), name="k")
-            elements = weight = _Elements(packed, words, scales)
+            elements = weight = _Elements(packed, *parts)
             # A tensor of its own is what schedules know; kernels read it element by element all the same.
             if 4 * packed.rows * packed.inner <= _MOST_BYTES:
                 weight = te.compute(elements.shape, lambda row, k: elements(row, k), name="dequantised")
@@ -102,8 +108,8 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         return self._called(f"q{packed.kind.bits}_matmul", product, data, packed, shape, pattern=_FUSED)
 
     def _rows(self, indices: Expr, packed: PackedVariables, counted: bool) -> Expr:
-        def rows(indices: Any, words: Any, scales: Any) -> Any:
-            return take(_Elements(packed, words, scales), indices, 0, counted)
+        def rows(indices: Any, *parts: Any) -> Any:
+            return take(_Elements(packed, *parts), indices, 0, counted)
 
         shape = [*indices.ty.shape.values, packed.inner]
         return self._called(f"q{packed.kind.bits}_take", rows, indices, packed, shape, counted=counted)
@@ -120,7 +126,7 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         counted: bool = False,
     ) -> Expr:
         """A call of the kernel, which is made once for operands of the same types."""
-        operands = [given, packed.words, packed.scales]
+        operands = [given, *packed.all]
         key = repr((name, packed.kind, packed.inner, counted, [str(operand.ty) for operand in operands]))
         if key not in self._made:
             call = self.builder_.call_te(compute, *operands, primfunc_name_hint=name)
@@ -135,8 +141,8 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 class _Elements:
     """A packed weight's elements, as of a tensor `[rows, inner]`."""
 
-    def __init__(self, packed: PackedVariables, words: Any, scales: Any) -> None:
-        self._packed, self._words, self._scales = packed, words, scales
+    def __init__(self, packed: PackedVariables, words: Any, scales: Any, zeros: Any = None) -> None:
+        self._packed, self._words, self._scales, self._zeros = packed, words, scales, zeros
         self.shape = [packed.rows, packed.inner]
 
     def __call__(self, row: Any, k: Any) -> Any:
@@ -145,4 +151,5 @@ class _Elements:
         word = self._words[row, tirx.floordiv(k, kind.each)]
         code = (word >> shift) & tirx.const(2**kind.bits - 1, "uint32")
         group = tirx.floordiv(k, kind.group) if kind.group is not None else tirx.const(0, "int64")
-        return (code.astype("float32") - tirx.const(float(kind.zero), "float32")) * self._scales[row, group]
+        zero = tirx.const(float(kind.zero or 0), "float32") if self._zeros is None else self._zeros[row, group]
+        return (code.astype("float32") - zero) * self._scales[row, group]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
-from tapml.importing.model import SCALES, WORDS, Array, ImportedModel, Quantised, QuantisedWeight, Replace
+from tapml.importing.model import SCALES, WORDS, ZEROS, Array, ImportedModel, Quantised, QuantisedWeight, Replace
 from tapml.importing.quantise import MODES, Packed, check_mode, pack
 from tapml.importing.quantise_cost import of_outputs, said
 from tapml.importing.quantise_module import PackedVariables, packed_variables, quantised_module
@@ -23,6 +23,9 @@ from tapml.importing.quantise_uses import BOTH_AXES, Uses, uses_of
 from tapml.importing.relax_ir import Expr, static_shape
 from tapml.importing.weights import as_tvm_holds, digest
 from tapml.text import counted, listed, size
+
+OF_SOURCE = "source"
+"""The mode of weights that a source holds as integers itself."""
 
 _COMPUTED = "it is computed from other weights"
 _SHOWN = 6
@@ -157,11 +160,27 @@ def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> I
     return _with_packed(model, packed, Quantised(mode, [], left, None), held=False)
 
 
+def with_packed_of_source(model: ImportedModel, known: Mapping[str, tuple[str, Packed]]) -> ImportedModel:
+    """With what its source holds as integers packed as it is there. `known`: name and weight, by the digest of what it
+    stands for."""
+    names, uses, arrays = _weights(model)
+    packed: dict[Expr, Packed] = {}
+    for variable, turned in uses.products.items():
+        if (found := known.get(digest(_rows(arrays[variable], turned)))) is not None:
+            names[variable], packed[variable] = found
+    return _with_packed(model, packed, Quantised(OF_SOURCE, [], {}, None), names) if packed else model
+
+
 def _with_packed(
-    model: ImportedModel, packed: Mapping[Expr, Packed], found: Quantised, held: bool = True
+    model: ImportedModel,
+    packed: Mapping[Expr, Packed],
+    found: Quantised,
+    names: Mapping[Expr, str] | None = None,
+    held: bool = True,
 ) -> ImportedModel:
-    """`held`: whether there are weights."""
-    names, uses, _ = _weights(model)
+    """`names`: of weights, where not as its parameters are called; `held`: whether there are weights."""
+    own, uses, _ = _weights(model)
+    names = names or own
     parameters: list[tuple[str, Array]] = []
     weights: list[QuantisedWeight] = []
     variables: dict[Expr, PackedVariables] = {}
@@ -176,11 +195,11 @@ def _with_packed(
         turned = uses.products[variable]
         made = packed_variables(variable, plain_name(variable), weight.kind, turned)
         variables[variable] = known[id(weight)] = made
-        for suffix, part in ((WORDS, weight.words), (SCALES, weight.scales)):
-            parameters.append((names[variable] + suffix, as_tvm_holds(part) if held else part))
-        weights.append(
-            QuantisedWeight(names[variable], weight.kind.name, weight.shape, weight.kind.nbytes(*weight.shape))
-        )
+        for suffix, part in ((WORDS, weight.words), (SCALES, weight.scales), (ZEROS, weight.zeros)):
+            if part is not None:
+                parameters.append((names[variable] + suffix, as_tvm_holds(part) if held else part))
+        kind, shape = weight.kind, weight.shape
+        weights.append(QuantisedWeight(names[variable], kind.name, shape, kind.nbytes(*shape), kind.half))
     module = quantised_module(model.module, uses, variables)
     return with_quantised(replace(model, module=module, parameters=parameters), replace(found, weights=weights))
 
@@ -189,6 +208,8 @@ def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
     """The model, in which it is said."""
     known = model.provenance.get("notes", [])
     notes = [*(known if isinstance(known, Iterable) else []), *_notes(found)]
+    if model.quantised is not None:
+        found = replace(found, weights=[*model.quantised.weights, *found.weights])
     return replace(
         model, provenance={**model.provenance, "notes": notes, "quantised": found.to_json()}, quantised=found
     )
@@ -197,8 +218,9 @@ def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
 def _notes(found: Quantised) -> list[str]:
     names = ", ".join(sorted({weight.kind for weight in found.weights}))
     elements = sum(rows * inner for rows, inner in (weight.shape for weight in found.weights))
+    what = "are integers in the file, and stay such" if found.mode == OF_SOURCE else "quantised"
     notes = [
-        f"{counted(len(found.weights), 'weight')} of products and embeddings quantised ({names}): "
+        f"{counted(len(found.weights), 'weight')} of products and embeddings {what} ({names}): "
         f"{size(sum(weight.nbytes for weight in found.weights))} with their scales, in place of {size(4 * elements)} "
         "of float32"
     ]
