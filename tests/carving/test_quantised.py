@@ -98,4 +98,4 @@ def test_a_wrong_dequantisation_is_found(carved: Callable[[str, str], Suite], co
     with Server() as server:
         context = JobContext(broken, [server.state.device("node-dawn")], server.state.blobs)
         found = Locate(context).run()
-    assert [suspect["kernel"] for suspect in found["suspects"]] == [name]
+    assert [suspect["kernel"] for suspect in found["kernels"]] == [name]
