@@ -107,12 +107,17 @@ def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
         after[digest(found.array())] = name
     chosen = Chosen(mode, packed, before, after, left)
     check_some(packed, left, source)
+    check_mixed(mode, packed, source)
+    return chosen
+
+
+def check_mixed(mode: str, packed: Mapping[Any, Packed], source: str) -> None:
+    """Raise InputError for a mode of several kinds where all weights are of one."""
     if mode == "q844" and len({found.kind for found in packed.values()}) == 1:
         raise InputError(
             f"{source}: q844 takes 8 bits for weights of attention and 4 for the others, and the names of its weights "
             "do not tell these apart: take q4f16 or q8"
         )
-    return chosen
 
 
 def check_some(packed: Mapping[Any, Packed], left: Mapping[str, str], source: str) -> None:
@@ -157,6 +162,7 @@ def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> I
         )
     left = {names[variable]: why for variable, why in uses.left.items()}
     check_some(packed, left, source)
+    check_mixed(mode, packed, source)
     return _with_packed(model, packed, Quantised(mode, [], left, None), held=False)
 
 
@@ -208,6 +214,8 @@ def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
     """The model, in which it is said."""
     known = model.provenance.get("notes", [])
     notes = [*(known if isinstance(known, Iterable) else []), *_notes(found)]
+    if not any(".T" in name for name, _ in model.parameters):
+        notes = [note for note in notes if "stored transposed" not in str(note)]
     if model.quantised is not None:
         found = replace(found, weights=[*model.quantised.weights, *found.weights])
     return replace(
