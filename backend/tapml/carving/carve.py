@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.carving.branches import never_taken
-from tapml.carving.halves import with_halves
+from tapml.carving.halves import stored_as_read, with_halves
 from tapml.carving.judge import judged
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.recorder import Recorder
@@ -91,7 +91,8 @@ def carve(
         started.close()
         for operator in lowered.operators:
             check_kernel(kernels[operator.name], operator)
-        kernels = with_halves(lowered.model.functions.values(), kernels, opened.reference.parameters)
+        scales = model.quantised.halves if model.quantised else ()
+        kernels = with_halves(lowered.model.functions.values(), kernels, opened.reference.parameters, scales)
         lowered = _stored(lowered, model, kernels, writer)
         give_back()
         clock.lap("kernels")
@@ -191,9 +192,7 @@ def _stored(
     lowered: Lowered, model: ImportedModel, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
 ) -> Lowered:
     """How the kernels that there are take what is stored, and what states begin with."""
-    documents = [kernel.document for kernel in kernels.values() if not kernel.document["unsupported"]]
-    encodings = {found["kernel"]: [argument.get("encoding") for argument in found["arguments"]] for found in documents}
-    functions = {name: function.stored_as(encodings) for name, function in lowered.model.functions.items()}
+    functions = stored_as_read(lowered.model.functions, kernels)
     states = []
     first = next(iter(functions.values()))
     for name, (value, _) in first.states.items():

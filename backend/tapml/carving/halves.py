@@ -26,11 +26,18 @@ def with_halves(
     functions: Collection[Function],
     kernels: Mapping[str, CompiledKernel],
     parameters: Mapping[str, np.ndarray],
+    scales: Collection[str] = (),
 ) -> dict[str, CompiledKernel]:
     """The kernels, of which those read such weights as float16 whose every call is given one, where all kernels that
-    read the weight can. `parameters`: the weights, by the id of their value."""
+    read the weight can. `parameters`: the weights, by the id of their value; `scales`: names of those that count
+    however small they are, for they were made to be float16."""
     readers = _readers(functions)
-    exact = {value for value, array in parameters.items() if value in readers and _is_exact(array)}
+    values = {value.id: value for function in functions for value in function.values.values()}
+    exact = {
+        value
+        for value, array in parameters.items()
+        if value in readers and _is_exact(array, 0 if values[value].name in scales else LEAST_BYTES)
+    }
     of_slot: dict[Slot, set[str]] = {}
     for value, slots in readers.items():
         for slot in slots:
@@ -47,6 +54,13 @@ def with_halves(
         if not (failed := {name for name, found in made.items() if found is None}):
             return {**kernels, **{name: found for name, found in made.items() if found is not None}}
         refused |= failed
+
+
+def stored_as_read(functions: Mapping[str, Function], kernels: Mapping[str, CompiledKernel]) -> dict[str, Function]:
+    """The functions, whose values are stored as the kernels there are read and write them."""
+    documents = [kernel.document for kernel in kernels.values() if not kernel.document["unsupported"]]
+    encodings = {found["kernel"]: [argument.get("encoding") for argument in found["arguments"]] for found in documents}
+    return {name: function.stored_as(encodings) for name, function in functions.items()}
 
 
 def _agreed(
@@ -80,9 +94,9 @@ def _readers(functions: Collection[Function]) -> dict[str, set[Slot]]:
     return found
 
 
-def _is_exact(array: np.ndarray) -> bool:
-    """Finite numbers of float32, all of which float16 holds to the bit."""
-    if array.dtype != np.float32 or array.nbytes < LEAST_BYTES or not np.isfinite(array).all():
+def _is_exact(array: np.ndarray, least: int) -> bool:
+    """Finite numbers of float32, `least` bytes or more, all of which float16 holds to the bit."""
+    if array.dtype != np.float32 or array.nbytes < least or not np.isfinite(array).all():
         return False
     return stored_as(_pieces(np.ascontiguousarray(array).reshape(-1))) == HALVES
 

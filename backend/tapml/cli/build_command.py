@@ -28,7 +28,10 @@ _MINILM = "minilm"
 _TEXTS = ["A quick brown fox jumps over the lazy dog near the river bank.", "Good morning"]
 """Of different lengths: the model is made for all."""
 
-_CARVING = ("text", "one_by_one", "inputs", "input", "random_inputs", "external", "no_oracle", "loop_limit", *DECODER)
+_CARVING = (
+    *("text", "one_by_one", "inputs", "input", "random_inputs", "external", "no_oracle", "loop_limit", "quantise"),
+    *DECODER,
+)
 """Options that are about a model, and not about a suite."""
 
 

@@ -106,6 +106,7 @@ def _import(options: argparse.Namespace, **given: Any) -> Any:
         random_inputs=options.random_inputs,
         seed=options.seed,
         loop_limit=options.loop_limit,
+        quantise=options.quantise,
         **given,
     )
 

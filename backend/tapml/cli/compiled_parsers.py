@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
+from tapml.cli.arguments import JSON, QUANTISED, Commands, add_inputs, count, run_arguments
 from tapml.cli.decoder_arguments import add_model, ids, positive
 from tapml.generation.drafts import NGRAM
 
@@ -129,6 +129,10 @@ def _add_generate(commands: Commands) -> None:
     parser.add_argument(
         "model", metavar="MODEL.tapml|SUITE|tiny",
         help="what `tapml build` wrote, a suite, or tiny, the language model that comes with tapml",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quantise", choices=QUANTISED, metavar="MODE",
+        help="of a model that comes with tapml: with weights as integers (q4f16, q4f32, q8 or q844: docs/quantise.md)",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
     given.add_argument(

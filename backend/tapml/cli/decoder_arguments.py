@@ -11,7 +11,7 @@ from tapml.npy import read_npy
 
 DECODER = (
     *("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate", "batch", "draws"),
-    *("source_ids", "source_file", "encoder"),
+    *("source_ids", "source_file", "encoder", "quantise_text"),
 )
 """Options that are about a decoder only."""
 
@@ -56,6 +56,10 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     )  # fmt: skip
     group.add_argument("--source-ids", type=ids, metavar="N,N,...", help="what an encoder is given, as tokens")
     group.add_argument("--source-file", type=Path, metavar="FILE.npy", help="the same as an array (Whisper's features)")
+    group.add_argument(
+        "--quantise-text", type=Path, metavar="FILE",
+        help="with --quantise: the text that its cost is measured on (default: the prompt with what follows)",
+    )  # fmt: skip
     group.add_argument("--chunk", type=positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
 
 
@@ -72,6 +76,8 @@ def check_model(options: argparse.Namespace) -> None:
         raise InputError("a decoder takes a prompt: give --prompt or --prompt-ids in place of inputs")
     if options.prompt is not None and options.prompt_ids is not None:
         raise InputError("give --prompt or --prompt-ids, not both")
+    if options.quantise_text is not None and options.quantise is None:
+        raise InputError("--quantise-text is what quantising is measured on: give --quantise, too, or leave it out")
     if options.source_ids is not None and options.source_file is not None:
         raise InputError("give --source-ids or --source-file, not both")
 
@@ -89,7 +95,16 @@ def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "source": options.source_ids if options.source_file is None else _array(options.source_file),
         "encoder": bool(options.encoder),
+        "quantise": options.quantise,
+        "quantise_text": None if options.quantise_text is None else _text(options.quantise_text),
     }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no text in UTF-8: {error}") from error
 
 
 def _array(path: Path) -> Any:

@@ -56,12 +56,17 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
     if options.prompt is None and options.prompt_ids is None and encoding is None:
         raise InputError("there is nothing to go on with: give --prompt TEXT, or --prompt-ids N,N,...")
     prompts = [options.prompt_ids] if options.prompt is None else options.prompt
+    if options.quantise is not None and (options.model not in NAMES or Path(options.model).exists()):
+        raise InputError(
+            f"{options.model} is made already: --quantise is for {' and '.join(NAMES)}, which comes with tapml; of "
+            "another model, give it to `tapml carve` or `tapml build`"
+        )
     if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:
 
         def opened(name: str) -> CompiledFiles:
-            found = held.enter_context(_model(name, progress))
+            found = held.enter_context(_model(name, progress, options.quantise))
             warn_doubts(progress, name, found.proven().provenance.doubts)
             return found
 
@@ -243,11 +248,11 @@ def _writing(
 
 
 @contextlib.contextmanager
-def _model(name: str, progress: Console) -> Iterator[CompiledFiles]:
+def _model(name: str, progress: Console, quantise: str | None) -> Iterator[CompiledFiles]:
     """The compiled model that is meant, or one that is built of the suite."""
     path = Path(name)
     if name in NAMES and not path.exists():
-        yield CompiledFiles(_of_package(name, progress))
+        yield CompiledFiles(_of_package(name, progress, quantise))
     elif not path.exists() and (like := meant(name, NAMES)):
         raise InputError(f"{name} does not exist{like} give that, a compiled model (`tapml build`) or a suite")
     elif is_compiled(path) or not path.is_dir():
@@ -263,14 +268,15 @@ def _model(name: str, progress: Console) -> Iterator[CompiledFiles]:
             yield CompiledFiles(output)
 
 
-def _of_package(name: str, progress: Console) -> Path:
+def _of_package(name: str, progress: Console, quantise: str | None) -> Path:
     """A model that comes with tapml, carved and built when it is first wanted by this state of the package."""
-    return cached(partial(_built, name, progress))
+    return cached(partial(_built, name, progress, quantise))
 
 
-def _built(name: str, progress: Console, cache: Path) -> Path:
+def _built(name: str, progress: Console, quantise: str | None, cache: Path) -> Path:
     folder = cache / "language-models"
-    path = folder / f"{name}-{state_of_package()}.tapml"
+    kind = name if quantise is None else f"{name}-{quantise}"
+    path = folder / f"{kind}-{state_of_package()}.tapml"
     if path.exists():
         return path
     # Late, as above.
@@ -280,15 +286,16 @@ def _built(name: str, progress: Console, cache: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     progress.print(f"building {name}, once: a minute or two")
     with temporary_folder(path) as made, ProgressReport(progress) as report:
-        suite = carved_by(name, _importer(name), made / f"{name}.suite", report)
+        suite = carved_by(name, _importer(name, quantise), made / f"{name}.suite", report)
         build(suite, made / path.name, progress=report.update)
         put_in_place(made / path.name, path)
-    for old in sorted(folder.glob(f"{name}-*.tapml"), key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
+    others = folder.glob(f"{kind}-{'?' * len(state_of_package())}.tapml")
+    for old in sorted(others, key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
 
-def _importer(name: str) -> Callable[..., Any]:
+def _importer(name: str, quantise: str | None) -> Callable[..., Any]:
     # Late: PyTorch takes seconds to load.
     from tapml.importing import import_decoder
 
@@ -296,7 +303,14 @@ def _importer(name: str) -> Callable[..., Any]:
     # for all that may be asked for.
     prompt = "Once upon a time"
     return partial(
-        import_decoder, folder_of(name), prompt=prompt, steps=1, speculate=_GUESSED, batch=_TOGETHER, draws=True
+        import_decoder,
+        folder_of(name),
+        prompt=prompt,
+        steps=1,
+        speculate=_GUESSED,
+        batch=_TOGETHER,
+        draws=True,
+        quantise=quantise,
     )
 
 

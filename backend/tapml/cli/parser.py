@@ -13,6 +13,7 @@ from tapml.cli.arguments import (
     JSON,
     KERNELS,
     MOVED,
+    QUANTISED,
     SUITE,
     TEST,
     CommandParser,
@@ -144,6 +145,11 @@ def _carving(parser: argparse.ArgumentParser) -> None:
         "--compiler", choices=("auto", "native", "tvm"), default="auto",
         help="who makes the kernels: native: tapml's own generator, and TVM for what it does not know; auto (the "
         "default): what is shown to be faster everywhere, which is tvm so far",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quantise", choices=QUANTISED, metavar="MODE",
+        help="store weights of products and embeddings as integers (docs/quantise.md): q4f16, q4f32: 4 bits in groups "
+        "of 32, scales of float16 or float32; q8: 8 bits, a scale for each row; q844: q8 in attention, else q4f16",
     )  # fmt: skip
     parser.add_argument(
         "--variants", default="256", metavar="N,N+subgroups,...",

@@ -36,6 +36,7 @@ _MOST_BYTES = 2**28
 _MOST_KEPT = 16
 _OTHERS = (
     *("prompt", "prompt_ids", "steps", "speculate", "batch", "draws", "encoder", "source_ids", "source_file"),
+    "quantise_text",
     *("device", "single", "range", "external", "no_oracle", "keep_disagreeing", "loop_limit", "random_inputs"),
 )
 """Options of `tapml build` that are about weights, or calls."""
@@ -45,7 +46,7 @@ def build_unweighted(options: argparse.Namespace, console: Console, progress: Co
     """Raises InputError as import_unweighted, and for options that it has no use for."""
     config = _config(options)
     _check_output(options.output, options.force)
-    given = config, options.capacity, options.chunk or _CHUNK, options.variants, options.compiler
+    given = config, options.capacity, options.chunk or _CHUNK, options.variants, options.compiler, options.quantise
     made_by = _versions()
     key = sha256(json.dumps([FORMAT, sha256(config.read_bytes()), *map(str, given[1:]), made_by]))
     found = None if options.no_cache else _cached(key)
@@ -96,6 +97,7 @@ def _made(
     chunk: int,
     variants: str,
     compiler: str,
+    quantise: str | None,
     made_by: Mapping[str, str],
     progress: Console,
 ) -> Unweighted:
@@ -105,7 +107,7 @@ def _made(
     from tapml.importing import import_unweighted
 
     with ProgressReport(progress) as report:
-        imported = import_unweighted(config, capacity=capacity, chunk=chunk, progress=report.line)
+        imported = import_unweighted(config, capacity=capacity, chunk=chunk, quantise=quantise, progress=report.line)
         return without_weights(imported, made_by, variants.split(","), report.update, CHOICES[compiler])
 
 

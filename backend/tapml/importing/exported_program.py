@@ -16,7 +16,7 @@ from tapml.files import sha256
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress, Replace
 from tapml.importing.named import with_names
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_constants import compute_constants
@@ -27,9 +27,18 @@ from tapml.importing.torch_widened import NOTE, widened
 from tapml.lowering.quiet import reason
 
 
-def import_exported_program(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
-    """Import a file of torch.export.save, as `import_program` does. Raises InputError where it is none."""
+def import_exported_program(
+    path: Path, gather: GatherSteps, progress: Progress, functions: Functions, replaced: Replace | None = None
+) -> ImportedModel:
+    """Import a file of torch.export.save, as `import_program` does; `replaced`: of a weight what stands in its place.
+    Raises InputError where it is none."""
     import torch
+
+    def loaded() -> Any:
+        program = load(path)
+        if replaced is not None:
+            replace_tensors((tensor for _, tensor in _tensors(program)), replaced)
+        return program
 
     progress(f"reading {path.name}")
     provenance = {
@@ -39,7 +48,17 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
         "title": path.stem,
         "torch": torch.__version__,
     }
-    return import_program(path, lambda: load(path), gather, progress, functions, provenance=provenance)
+    return import_program(path, loaded, gather, progress, functions, provenance=provenance)
+
+
+def replace_tensors(tensors: Iterable[Any], replaced: Replace) -> None:
+    """Write what stands in their place into tensors of PyTorch."""
+    import torch
+
+    with torch.no_grad():
+        for tensor in tensors:
+            if tensor.dtype == torch.float32 and (new := replaced(_array(tensor))) is not None:
+                tensor.copy_(torch.from_numpy(new))
 
 
 def import_program(

@@ -13,14 +13,14 @@ import transformers
 
 from tapml.errors import InputError
 from tapml.importing.drawing import drawn_beside
-from tapml.importing.exported_program import import_program
+from tapml.importing.exported_program import import_program, replace_tensors
 from tapml.importing.hf_capture import cached_program, encoder_program
 from tapml.importing.hf_compare import compare, compare_encoder
 from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, most_source, other_source, source_of
 from tapml.importing.hf_model import Decoder, asked, open_decoder, quiet
 from tapml.importing.hf_step import Pool
 from tapml.importing.inputs import RawStep
-from tapml.importing.model import Functions, ImportedModel, Progress
+from tapml.importing.model import Functions, ImportedModel, Progress, Replace
 from tapml.program.generation import LOGITS, NEXT, Blocks, Generation, Part, call_inputs
 from tapml.text import counted
 from tapml.unicode import encodable
@@ -74,10 +74,13 @@ def import_decoder(
     chunk: int,
     seed: int,
     encoder: bool,
+    replaced: Replace | None = None,
 ) -> ImportedModel:
-    """As load.import_decoder, whose arguments these are."""
+    """As load.import_decoder, whose arguments these are. `replaced`: of a weight what stands in its place."""
     progress(f"reading {path.name}")
     decoder = open_decoder(path, seed)
+    if replaced is not None:
+        replace_tensors(decoder.model.parameters(), replaced)
     source = _source(decoder, prompt.source, seed, encoder)
     if encoder and source is not None:
         return _import_encoder(decoder, source, progress, functions, synthetic=prompt.source is None, seed=seed)
@@ -85,7 +88,7 @@ def import_decoder(
     chunk = min(chunk, capacity)
     blocks = blocks_of(decoder, prompt.batch, capacity, chunk)
     pool = None if blocks is None else Pool(blocks.size, blocks.places)
-    tokens = _tokens(decoder, prompt, capacity, chunk, seed)
+    tokens = tokens_of(decoder, prompt, capacity, chunk, seed)
     progress(f"exporting {decoder.name}")
     with asked(decoder.model, "some tokens and what it keeps of them"):
         program, most = cached_program(decoder.model, capacity, source, pool=pool)
@@ -311,13 +314,13 @@ def blocks_of(decoder: Decoder, batch: int, capacity: int, chunk: int) -> Blocks
     return Blocks(input="blocks", size=BLOCK, count=batch * (capacity // BLOCK))
 
 
-def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: int) -> list[int]:
+def tokens_of(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: int) -> list[int]:
     words = int(decoder.config.vocab_size)
     if prompt.given is None:
         count = max(2, min(_MADE_UP, capacity - prompt.steps))
         found = [int(token) for token in np.random.default_rng(seed).integers(0, words, count)]
     else:
-        found = _encoded(decoder, prompt.given) if isinstance(prompt.given, str) else [*prompt.given]
+        found = encoded(decoder, prompt.given) if isinstance(prompt.given, str) else [*prompt.given]
     if len(found) < 2 or prompt.steps < 1:
         raise InputError(
             f"the prompt has {counted(len(found), 'token')}, and {prompt.steps} behind it are to be carved: a decoder "
@@ -340,7 +343,7 @@ def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: i
     return found
 
 
-def _encoded(decoder: Decoder, text: str) -> list[int]:
+def encoded(decoder: Decoder, text: str) -> list[int]:
     from tokenizers import Tokenizer
 
     if decoder.tokenizer is None:

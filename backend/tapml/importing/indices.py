@@ -27,7 +27,7 @@ def lower_indexing(name: str, builder: Expr, arguments: Sequence[Any], attrs: di
     data, *others = arguments
     if name == "relax.take":
         axis = None if attrs["axis"] is None else int(attrs["axis"])
-        return call(_take, data, others[0], axis, from_end=attrs["mode"] != "clip")
+        return call(take, data, others[0], axis, from_end=attrs["mode"] != "clip")
     if name == "relax.gather_elements":
         return call(_gather_elements, data, others[0], int(attrs["axis"]))
     if name == "relax.gather_nd":
@@ -54,8 +54,8 @@ def _inside(indices: Any, at: Sequence[Any], extent: Any, from_end: bool = True)
     return tirx.max(tirx.min(counted, last), tirx.const(0, dtype))
 
 
-def _take(data: Any, indices: Any, axis: int | None, from_end: bool = True) -> Any:
-    """Without an axis, of the elements in a row."""
+def take(data: Any, indices: Any, axis: int | None, from_end: bool = True) -> Any:
+    """Without an axis, of the elements in a row. Of `data` its `shape` is asked for, and elements, as of a function."""
     if axis is None:
         data, axis = topi.reshape(data, [math.prod(data.shape)]), 0
     axis %= len(data.shape)

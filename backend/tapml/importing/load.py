@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.errors import InputError, ToolchainError
-from tapml.importing.inputs import GatherSteps, gather_steps
-from tapml.importing.model import Functions, ImportedModel, Progress
+from tapml.importing.inputs import gather_steps
+from tapml.importing.model import Functions, ImportedModel, Progress, Replace
 from tapml.memory import give_back, only_new_garbage
 from tapml.text import meant
 
@@ -28,6 +28,7 @@ def import_model(
     seed: int = 0,
     functions: Functions = MappingProxyType({}),
     loop_limit: int | None = None,
+    quantise: str | None = None,
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
@@ -40,8 +41,10 @@ def import_model(
 
     `functions` compute the operators of their names; others that TVM lacks are computed by ONNX
     Runtime or PyTorch. `loop_limit`: the most turns of an ONNX file's loops whose number depends on values; without it
-    some more than the given inputs take. `progress` is told what is being done. Raises InputError for whatever cannot
-    be used: one sentence that names the file, operator or tensor and what to do about it.
+    some more than the given inputs take. `quantise`: how weights of products are stored as integers
+    (docs/quantise.md); the oracle computes with what these stand for. `progress` is told what is being done. Raises
+    InputError for whatever cannot be used: one sentence that names the file, operator or tensor and what to do about
+    it.
     """
     if loop_limit is not None and loop_limit < 1:
         raise InputError(f"a limit of {loop_limit} turns of a loop leaves none: give 1 or more")
@@ -53,7 +56,7 @@ def import_model(
             raise InputError("minilm takes text: give --text instead of input tensors")
         from tapml.importing.minilm import import_minilm
 
-        return import_minilm(texts, progress, one_by_one)
+        return _imported(model, quantise, lambda replaced: import_minilm(texts, progress, one_by_one, replaced))
 
     path = Path(model)
     if path.suffix not in (".onnx", ".pt2"):
@@ -63,7 +66,7 @@ def import_model(
         raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
     if not path.is_file():
         raise InputError(f"{model}: there is no such file")
-    import_file: Callable[[Path, GatherSteps, Progress, Functions], ImportedModel]
+    import_file: Callable[..., ImportedModel]
     if path.suffix == ".onnx":
         from tapml.importing.onnx_model import import_onnx
 
@@ -86,9 +89,25 @@ def import_model(
         random_inputs=random_inputs,
         seed=seed,
     )
-    imported = replace(import_file(path, gather, progress, functions), functions=functions)
+    imported = _imported(
+        model, quantise, lambda replaced: import_file(path, gather, progress, functions, replaced=replaced)
+    )
     give_back()
-    return imported
+    return replace(imported, functions=functions)
+
+
+def _imported(
+    model: str,
+    quantise: str | None,
+    importer: Callable[[Replace | None], ImportedModel],
+    measured: Callable[[Replace], Mapping[str, Any] | None] | None = None,
+) -> ImportedModel:
+    if quantise is None:
+        return importer(None)
+    # Late, as the doors: TVM takes seconds to load.
+    from tapml.importing.quantised import quantised
+
+    return quantised(quantise, model, importer, measured)
 
 
 @only_new_garbage()
@@ -105,6 +124,8 @@ def import_decoder(
     seed: int = 0,
     source: Any = None,
     encoder: bool = False,
+    quantise: str | None = None,
+    quantise_text: str | None = None,
     functions: Functions = MappingProxyType({}),
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
@@ -124,34 +145,55 @@ def import_decoder(
     """
     _require_transformers(path)
     from tapml.importing.hf_import import Prompt, import_decoder
+    from tapml.importing.hf_quantised import cost_of_text
 
-    imported = import_decoder(
-        path,
-        progress,
-        functions,
-        prompt=Prompt(prompt, steps, speculate, source, batch, draws),
-        capacity=capacity,
-        chunk=chunk,
-        seed=seed,
-        encoder=encoder,
-    )
+    asked = Prompt(prompt, steps, speculate, source, batch, draws)
+
+    def importer(replaced: Replace | None) -> ImportedModel:
+        return import_decoder(
+            path,
+            progress,
+            functions,
+            prompt=asked,
+            capacity=capacity,
+            chunk=chunk,
+            seed=seed,
+            encoder=encoder,
+            replaced=replaced,
+        )
+
+    def measured(replaced: Replace) -> Mapping[str, Any]:
+        progress("measuring what quantising costs")
+        return cost_of_text(path, asked, seed, replaced, quantise_text)
+
+    imported = _imported(str(path), quantise, importer, None if encoder else measured)
     give_back()
     return replace(imported, functions=functions)
 
 
 @only_new_garbage()
 def import_unweighted(
-    path: Path, *, capacity: int | None = None, chunk: int = 32, progress: Progress = lambda _: None
+    path: Path,
+    *,
+    capacity: int | None = None,
+    chunk: int = 32,
+    quantise: str | None = None,
+    progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """The decoder of a config.json of transformers, of which nobody has weights yet: as `import_decoder` gives it,
-    without steps, and with names and types of its parameters. Takes no memory for them.
+    without steps, and with names and types of its parameters. Takes no memory for them. `quantise` as there.
 
     Raises InputError for whatever cannot be used; ToolchainError without PyTorch or transformers.
     """
     _require_transformers(path)
     from tapml.importing.hf_unweighted import import_unweighted
 
-    return import_unweighted(path, progress, capacity=capacity, chunk=chunk)
+    imported = import_unweighted(path, progress, capacity=capacity, chunk=chunk)
+    if quantise is None:
+        return imported
+    from tapml.importing.quantised import quantised_without_weights
+
+    return quantised_without_weights(imported, quantise, str(path))
 
 
 def _require_transformers(path: Path) -> None:

@@ -16,7 +16,7 @@ from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
-from tapml.importing.model import Array, ImportedModel, Intermediate, Progress, Step
+from tapml.importing.model import Array, ImportedModel, Intermediate, Progress, Replace, Step
 from tapml.threads import one_blas_thread
 from tapml.unicode import encodable
 
@@ -27,8 +27,11 @@ DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
 TOKENS = Symbol(name="tokens", minimum=1, maximum=512)
 
 
-def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = False) -> ImportedModel:
+def import_minilm(
+    texts: Sequence[str], progress: Progress, one_by_one: bool = False, replaced: Replace | None = None
+) -> ImportedModel:
     """Build the encoder for the texts: one batch, padded to the longest text, or a step for each at its own length.
+    `replaced`: of a weight what stands in its place.
 
     Inputs are int32 [texts, tokens]; the output is float32 [texts, 384], each row of length 1.
     Raises InputError where the package is missing or broken, or a text is empty or longer than the
@@ -38,6 +41,8 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
     texts = list(texts) or [DEFAULT_TEXT]
     progress("reading the weights of MiniLM")
     config, weights, digest = _read(folder)
+    if replaced is not None:
+        weights = {name: weight if (new := replaced(weight)) is None else new for name, weight in weights.items()}
     batches = [[text] for text in texts] if one_by_one else [texts]
     inputs = [tokenize(folder, batch, config.max_position_embeddings) for batch in batches]
     builder = BertBuilder(config, weights)

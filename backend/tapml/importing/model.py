@@ -15,6 +15,9 @@ from tapml.program.generation import Generation
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Progress: TypeAlias = Callable[[str], None]
 
+Replace: TypeAlias = Callable[[Array], Array | None]
+"""Of a tensor of a source, what stands in its place, of its shape and dtype; None where it stays."""
+
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 """Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
 
@@ -37,6 +40,47 @@ class Step:
     inputs: dict[str, Array]
     synthetic: bool
     expected: list[Array] | None
+
+
+WORDS, SCALES, ZEROS = ".words", ".scales", ".zeros"
+"""What the parameters are called that stand in place of a quantised weight, behind its name; ZEROS where each of its
+groups has an integer of its own that stands for 0."""
+
+
+@dataclass(frozen=True)
+class QuantisedWeight:
+    """A weight `[rows, inner]` that is stored as integers: `kind` says of how many bits, with what scales. `nbytes`: of
+    both, on a device."""
+
+    name: str
+    kind: str
+    shape: tuple[int, int]
+    nbytes: int
+    half: bool
+    """Whether its scales are numbers of float16."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """What was quantised of a model, by the names of its source. `left`: other matrices that products read, and why
+    they stay. `cost`: how far it is from the model that it was (quantise_cost.py), where that is known."""
+
+    mode: str
+    weights: Sequence[QuantisedWeight]
+    left: Mapping[str, str]
+    cost: Mapping[str, Any] | None
+
+    @property
+    def halves(self) -> list[str]:
+        """Names of the scales that are numbers of float16."""
+        return [f"{found.name}{SCALES}" for found in self.weights if found.half]
+
+    def to_json(self) -> dict[str, Any]:
+        weights = [
+            {"name": found.name, "kind": found.kind, "shape": [*found.shape], "bytes": found.nbytes}
+            for found in self.weights
+        ]
+        return {"mode": self.mode, "weights": weights, "left": dict(self.left), "cost": self.cost}
 
 
 @dataclass(frozen=True)
@@ -91,6 +135,9 @@ class ImportedModel:
     limits: Mapping[str, str] = field(default_factory=dict)
     """Outputs (int32 [1]) that are not 0 where a call asks for more than the module can do, so that nothing that it
     gives may be believed: with what is wrong then, for people."""
+
+    quantised: Quantised | None = None
+    """What of it is quantised; None where that was not asked for."""
 
     def of_function(self, name: str) -> ImportedModel:
         """Who says what inputs and outputs of a function are called."""

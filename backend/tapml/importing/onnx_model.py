@@ -17,16 +17,19 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress, Replace
 from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import files, fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
+from tapml.importing.onnx_packed import packed_in
+from tapml.importing.onnx_replaced import import_replaced
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_weights import InFile, read_apart
 from tapml.importing.onnx_widened import exact, widen
+from tapml.importing.quantised import with_packed_of_source
 from tapml.importing.sizes import Sizes
 from tapml.memory import give_back
 
@@ -43,14 +46,18 @@ def import_onnx(
     *,
     loop_limit: int | None = None,
     detailed: bool = False,
+    replaced: Replace | None = None,
 ) -> ImportedModel:
     """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
     `gather` gives the steps for the model's inputs; `functions` compute the operators of their names; `detailed` makes
     every value an output, as `ImportedModel.in_detail` wants it. `loop_limit`: to how many turns loops are written out
-    of which values say how many they take, else to some more than the given inputs take. Raises InputError naming
-    file, node or tensor.
+    of which values say how many they take, else to some more than the given inputs take. `replaced`: of a weight what
+    stands in its place. Raises InputError naming file, node or tensor.
     """
+    if replaced is not None:
+        again = partial(import_onnx, gather=gather, progress=progress, functions=functions, loop_limit=loop_limit)
+        return import_replaced(path, replaced, again)
     with ThreadPoolExecutor(1, "oracle") as beside:
         return _imported(path, gather, progress, functions, beside, loop_limit, detailed)
 
@@ -146,7 +153,8 @@ def _imported(
     answer = asked.result() if asked else ask(raw, progress)
     expected = detail.expected if detailed else answer.expected
     give_back()
-    return assemble(
+    packed = {} if detailed else packed_in(model.graph)
+    made = assemble(
         module,
         tensors=itertools.chain(_tensors(model, importer.held), importer.computed),
         held=importer.held,
@@ -172,6 +180,7 @@ def _imported(
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
     )
+    return with_packed_of_source(made, packed) if packed else made
 
 
 _Oracle: TypeAlias = tuple[str, type[OnnxRuntime] | type[OnnxReference]]

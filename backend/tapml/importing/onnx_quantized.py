@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.kernel_calls import as_dtype
-from tapml.importing.relax_ir import Expr, tensor_dtype
+from tapml.importing.relax_ir import Expr, elements, tensor_dtype
 
 Attributes = Mapping[str, Any]
 
@@ -33,8 +34,36 @@ def quantize_linear(builder: Expr, inputs: Sequence[Any], attributes: Attributes
 def dequantize_linear(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     """As quantize_linear. In the dtype of the scale, or what is asked for."""
     data, scale, zero = (*inputs, None)[:3]
+    if (constant := _constant_matrix(data, scale, zero, attributes)) is not None:
+        return constant
     found = dequantized(builder, data, scale, zero, attributes.get("axis", 1), attributes.get("block_size", 0))
     return as_dtype(builder, found, _dtype(attributes.get("output_dtype", 0)) or tensor_dtype(scale.ty))
+
+
+def _constant_matrix(data: Expr, scale: Expr, zero: Any, attributes: Attributes) -> Expr | None:
+    """Of a matrix of small integers that are the file's own, in float32: products read the integers then, as they are
+    (onnx_packed.py), and not a matrix that is computed anew at every call."""
+    given = [part for part in (data, scale, zero) if part is not None]
+    if data.ty.ndim != 2 or not all(isinstance(part, tvm.ir.GenericConst) for part in given):
+        return None
+    arrays = [elements(part) for part in given]
+    name, axis, block = str(arrays[0].dtype), attributes.get("axis", 1), attributes.get("block_size", 0)
+    if name not in ("int8", "uint8", "int4", "uint4") or arrays[1].dtype != np.float32:
+        return None
+    if _dtype(attributes.get("output_dtype", 0)) not in (None, "float32"):
+        return None
+    scales, *zeros = (_of_each(array, arrays[0].shape, axis, block) for array in arrays[1:])
+    integers = arrays[0].astype(np.int32) - (zeros[0].astype(np.int32) if zeros else 0)
+    return relax.const(integers.astype(np.float32) * scales, "float32")
+
+
+def _of_each(values: np.ndarray, shape: Sequence[int], axis: int, block: int) -> np.ndarray:
+    """As `along`, of constants of a matrix."""
+    axis %= 2
+    if block:
+        found: np.ndarray = np.repeat(values, block, axis)[: shape[0], : shape[1]]
+        return found
+    return values.reshape((-1, 1) if axis == 0 and values.size > 1 else (1, -1))
 
 
 def quantized(

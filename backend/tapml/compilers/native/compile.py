@@ -36,7 +36,7 @@ class NativeCompiler:
     """One of the compilers (tapml.compilers.base)."""
 
     name = "native"
-    version = "3"
+    version = "4"
     """Raised whenever it would write something else for the same operator."""
 
     def compile(

@@ -34,9 +34,10 @@ def matmul(found: Found, chosen: Tile | Split | None = None) -> list[Launch] | N
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS))
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and not hooks.right_along:
         return [direct(found, indices, made, batch * columns)]
-    split = (
-        chosen if isinstance(chosen, Split) else split_of(columns, inner, batch, hooks.right_along, hooks.right_across)
-    )
+    split = chosen if isinstance(chosen, Split) else None
+    if split is None:
+        ways = hooks.right_along, hooks.right_across, hooks.right_in_word
+        split = split_of(columns, inner, batch, *ways)
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
 
 

@@ -9,6 +9,9 @@ from tapml.compilers.tvm.functions import unknown_calls
 
 _LONGEST = 28
 
+_ACCESS = ("read", "write", "read_write", "storage", "uniform", "workgroup", "private", "function")
+"""What stands in a `var<...>`, which a variable of that name would hide."""
+
 _RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -46,7 +49,7 @@ class Names:
         if not base[:1].isalpha():
             base = f"of_{base}"
         name, number = base, 1
-        while name in self._taken or name in _RESERVED or _is_of_wgsl(name):
+        while name in self._taken or name in _RESERVED or name in _ACCESS or _is_of_wgsl(name):
             number += 1
             name = f"{base}_{number}"
         self._taken.add(name)

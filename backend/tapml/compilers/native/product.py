@@ -27,6 +27,9 @@ fn accumulated(sum : f32, a : vec4<f32>, b : vec4<f32>) -> f32 {
 }
 """
 
+_WORD = 8
+"""Numbers that a word of something packed has at most."""
+
 NUMBER = "@builtin(local_invocation_index) number : u32"
 
 Count = Callable[[int, int], tuple[Any, int]]
@@ -111,17 +114,30 @@ class Factors:
         return self._indices.flat(load.operands, self._buffers[str(load.value)].shape)
 
     def _along(self, factor: Factor) -> bool:
-        if not factor.inner:
-            return False
         for load in loads(factor.value):
             place = self._place(load)
-            along, across = (
-                bool(axes) and (step := place.coefficient(axes[-1].variable)) is not None and step.constant == 1
-                for axes in (factor.inner, factor.own)
-            )
+            along, across = (self._step(place, axes) == 1 for axes in (factor.inner, factor.own))
             if along and not across:
                 return True
         return False
+
+    def _step(self, place: Polynomial, axes: Sequence[Index]) -> int | None:
+        """What lies between elements that follow each other along the last of the axes that a place depends on: of
+        numbers packed into words, along that of the words."""
+        for axis in reversed(axes):
+            if place.atoms() & {axis.variable}:
+                step = place.coefficient(axis.variable)
+                return None if step is None else step.constant
+        return None
+
+    def _in_word(self, factor: Factor) -> int:
+        """Vectors along the inner axis that are in one word of something packed."""
+        last = factor.inner[-1] if factor.inner else None
+        if last is None or factor.lane != last.variable or not isinstance(last.extent, int):
+            return 1
+        places = [self._place(load) for load in loads(factor.value)]
+        words = [place for place in places if not self._indices.depends(place, last.variable)]
+        return last.extent // 4 if last.extent <= _WORD and any(self._step(p, factor.inner) for p in words) else 1
 
     def _across(self, factor: Factor) -> Factor:
         """With vectors of lines, where it lies in memory so that each of them is a vec4."""
@@ -256,6 +272,10 @@ class Hooks(Factors):
     @property
     def right_across(self) -> bool:
         return self._right.across
+
+    @property
+    def right_in_word(self) -> int:
+        return self._in_word(self._right)
 
     def product(self, step: int) -> Product:
         """`step`: how far along the inner axis the template goes at a time: where that divides the axis, nobody asks

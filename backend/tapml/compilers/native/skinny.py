@@ -23,16 +23,23 @@ class Split:
     columns: int
     lanes: int
     vectors: int
+    together: int = 1
+    """Vectors that lie beside each other, of those that an invocation reads: they are of one word."""
+
+    def offset(self, vector: int) -> int:
+        """Where along the inner axis it begins, behind the first."""
+        return 4 * (vector // self.together * self.together * self.lanes + vector % self.together)
 
 
-def split_of(columns: int, inner: int, batch: int, along: bool, fours: bool = False) -> Split:
+def split_of(columns: int, inner: int, batch: int, along: bool, fours: bool = False, together: int = 1) -> Split:
     """Along the inner axis, where the larger factor lies so: many lanes to a column. Else columns beside each other,
-    as many as fill whole cache lines, while the device is filled; `fours`: four of them at once."""
+    as many as fill whole cache lines, while the device is filled; `fours`: four of them at once; `together` as in
+    Split."""
     lanes = 8
     while lanes < 64 and lanes * 16 < inner and (along or columns * batch * lanes < (262144 if fours else 131072)):
         lanes *= 2
     vectors = max(1, min(2 if fours else 4, inner // (4 * lanes)))
-    return Split(INVOCATIONS // lanes, lanes, vectors)
+    return Split(INVOCATIONS // lanes, lanes, -(-vectors // together) * together, together)
 
 
 def skinny(hooks: Hooks, rows: int, split: Split, count: Count) -> Launch:
@@ -59,7 +66,7 @@ def skinny(hooks: Hooks, rows: int, split: Split, count: Count) -> Launch:
         "// Columns beyond the last are read as the last: what comes of them is not stored.",
         f"let read = min(column, {last(product.columns, wide)});",
         *(f"var sum_{row} = {zero};" for row in many),
-        f"for (var k = lane * 4; k < {product.inner}; k += {4 * split.lanes * split.vectors}) {{",
+        f"for (var k = lane * {4 * split.together}; k < {product.inner}; k += {4 * split.lanes * split.vectors}) {{",
         *(f"  {line}" for line in (_by_fours if fours else _multiplied)(split, many)),
         "}",
         "",
@@ -96,7 +103,7 @@ def _by_fours(split: Split, rows: Iterable[int]) -> Iterable[str]:
     """The same with vectors of four columns, at one point of the inner axis each."""
     points = [(vector, q) for vector in range(split.vectors) for q in range(4)]
     for vector, q in points:
-        yield f"let b{vector}_{q} = right4(batch, read, k + {vector * 4 * split.lanes + q});"
+        yield f"let b{vector}_{q} = right4(batch, read, k + {split.offset(vector) + q});"
     for vector in range(split.vectors):
         for row in rows:
             yield f"let a{vector}_{row} = left4(batch, {row}, k{_plus(vector, split)});"
@@ -115,4 +122,4 @@ def _finished(row: int, fours: bool) -> Iterable[str]:
 
 
 def _plus(vector: int, split: Split) -> str:
-    return f" + {vector * 4 * split.lanes}" if vector else ""
+    return f" + {split.offset(vector)}" if vector else ""

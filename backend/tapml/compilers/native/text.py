@@ -195,7 +195,8 @@ class Writer(Lines):
             amount = f"{min(int(by.value or 0), 31)}u"
             return f"({operands[0]} {sign} {f'vec4<u32>({amount})' if lanes == 'all' else amount})"
         unsigned = "vec4<u32>" if lanes == "all" else "u32"
-        return f"({operands[0]} {sign} {unsigned}({bare(operands[1])}))"
+        amount = operands[1] if by.dtype == "uint32" else f"{unsigned}({bare(operands[1])})"
+        return f"({operands[0]} {sign} {amount})"
 
     def _division(self, found: Expression, operands: list[str], lanes: Any) -> str:
         """Of integers that data decides."""

@@ -1,0 +1,155 @@
+"""A module whose products and gathers read packed weights, and dequantise what they read.
+
+How words and scales become numbers is part of the operators' programs: what computes, bounds, explains and checks
+operators needs to know nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax, te, tirx
+
+from tapml.importing.indices import take
+from tapml.importing.quantise import Kind
+from tapml.importing.quantise_uses import Uses, from_end
+from tapml.importing.relax_ir import Expr, operator_name, static_shape
+
+_FUSED = 4
+"""TVM's class of operators that others are fused behind (tvm::OpPatternKind::kOutEWiseFusable)."""
+
+_MOST_BYTES = 2**30
+"""Of a dequantised weight as a tensor of its operator's program, where this machine computes it."""
+
+
+@dataclass(frozen=True)
+class PackedVariables:
+    """The parameters of a weight `[rows, inner]`."""
+
+    kind: Kind
+    rows: int
+    inner: int
+    words: Expr
+    scales: Expr
+    zeros: Expr | None
+
+    @property
+    def all(self) -> list[Expr]:
+        return [self.words, self.scales, *([] if self.zeros is None else [self.zeros])]
+
+
+def packed_variables(weight: Expr, name: str, kind: Kind, lies_turned: bool) -> PackedVariables:
+    """`lies_turned`: whether the weight is `[inner, rows]`."""
+    shape = static_shape(weight.ty) or ()
+    rows, inner = reversed(shape) if lies_turned else shape
+    words = relax.Var(f"{name}_words", relax.TensorType((rows, kind.words(inner)), "uint32"))
+    of_groups = relax.TensorType((rows, kind.groups(inner)), "float32")
+    zeros = relax.Var(f"{name}_zeros", of_groups) if kind.zero is None else None
+    return PackedVariables(kind, rows, inner, words, relax.Var(f"{name}_scales", of_groups), zeros)
+
+
+def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables]) -> tvm.IRModule:
+    """The module, of which `main` takes words and scales in place of each weight that is `packed`."""
+    main = module["main"]
+    mutator = _Quantised(module, uses, packed)
+    body = mutator.visit_expr(main.body)
+    params: dict[Expr, None] = {}  # equal weights may share theirs
+    for parameter in main.params:
+        found = packed.get(parameter)
+        params |= dict.fromkeys([parameter] if found is None else found.all)
+    made = mutator.builder_.get()
+    made.update_func(made.get_global_var("main"), relax.Function([*params], body, None, main.is_pure, main.attrs))
+    return relax.transform.DeadCodeElimination()(relax.transform.Normalize()(made))
+
+
+@relax.expr_functor.mutator
+class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
+    def __init__(self, module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables]) -> None:
+        super().__init__(module)
+        self._module, self._uses, self._packed = module, uses, packed
+        self._made: dict[str, Expr] = {}
+
+    def visit_var_binding_(self, binding: Expr) -> None:
+        # The product reads the weight as it lies.
+        if self._uses.transposed.get(binding.var) not in self._packed:
+            super().visit_var_binding_(binding)
+
+    def visit_call_(self, call: Expr) -> Expr:
+        name = operator_name(call)
+        if name == "relax.matmul":
+            weight = call.args[1]
+            found = self._packed.get(self._uses.transposed.get(weight, weight))
+            return super().visit_call_(call) if found is None else self._product(self.visit_expr(call.args[0]), found)
+        if name in ("relax.take", "relax.call_tir"):
+            operands = call.args if name == "relax.take" else call.args[1].fields
+            found = self._packed.get(operands[0]) if len(operands) else None
+            if found is not None:
+                counted = from_end(self._module, operands[0], call)
+                return self._rows(self.visit_expr(operands[1]), found, bool(counted))
+        return super().visit_call_(call)
+
+    def _product(self, data: Expr, packed: PackedVariables) -> Expr:
+        def product(data: Any, *parts: Any) -> Any:
+            term = te.reduce_axis((0, packed.inner), name="k")
+            elements = weight = _Elements(packed, *parts)
+            # A tensor of its own is what schedules know; kernels read it element by element all the same.
+            if 4 * packed.rows * packed.inner <= _MOST_BYTES:
+                weight = te.compute(elements.shape, lambda row, k: elements(row, k), name="dequantised")
+            return te.compute(
+                [*data.shape[:-1], packed.rows],
+                lambda *at: te.sum(data(*at[:-1], term) * weight(at[-1], term), axis=term),
+                name="matmul",
+            )
+
+        shape = [*data.ty.shape.values[:-1], packed.rows]
+        return self._called(f"q{packed.kind.bits}_matmul", product, data, packed, shape, pattern=_FUSED)
+
+    def _rows(self, indices: Expr, packed: PackedVariables, counted: bool) -> Expr:
+        def rows(indices: Any, *parts: Any) -> Any:
+            return take(_Elements(packed, *parts), indices, 0, counted)
+
+        shape = [*indices.ty.shape.values, packed.inner]
+        return self._called(f"q{packed.kind.bits}_take", rows, indices, packed, shape, counted=counted)
+
+    def _called(
+        self,
+        name: str,
+        compute: Any,
+        given: Expr,
+        packed: PackedVariables,
+        shape: list[Any],
+        *,
+        pattern: int | None = None,
+        counted: bool = False,
+    ) -> Expr:
+        """A call of the kernel, which is made once for operands of the same types."""
+        operands = [given, *packed.all]
+        key = repr((name, packed.kind, packed.inner, counted, [str(operand.ty) for operand in operands]))
+        if key not in self._made:
+            call = self.builder_.call_te(compute, *operands, primfunc_name_hint=name)
+            variable = call.args[0]
+            if pattern is not None:
+                function = self.builder_.get()[variable].with_attr("op_pattern", pattern)
+                self.builder_.update_func(variable, function)
+            self._made[key] = variable
+        return relax.call_tir(self._made[key], relax.Tuple(operands), relax.TensorType(shape, "float32"))
+
+
+class _Elements:
+    """A packed weight's elements, as of a tensor `[rows, inner]`."""
+
+    def __init__(self, packed: PackedVariables, words: Any, scales: Any, zeros: Any = None) -> None:
+        self._packed, self._words, self._scales, self._zeros = packed, words, scales, zeros
+        self.shape = [packed.rows, packed.inner]
+
+    def __call__(self, row: Any, k: Any) -> Any:
+        kind = self._packed.kind
+        shift = tirx.Cast("uint32", tirx.floormod(k, kind.each) * kind.bits)
+        word = self._words[row, tirx.floordiv(k, kind.each)]
+        code = (word >> shift) & tirx.const(2**kind.bits - 1, "uint32")
+        group = tirx.floordiv(k, kind.group) if kind.group is not None else tirx.const(0, "int64")
+        zero = tirx.const(float(kind.zero or 0), "float32") if self._zeros is None else self._zeros[row, group]
+        return (code.astype("float32") - zero) * self._scales[row, group]

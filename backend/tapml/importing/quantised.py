@@ -1,0 +1,265 @@
+"""From a model to the same model with quantised weights.
+
+It is imported twice. The first time tells which weights products read; these are replaced in the source by what their
+integers stand for, so that the oracle computes with the numbers that kernels do, and correctness is one thing. The
+second time they are packed. How far the two models' results are apart is another thing: what quantising costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tapml.errors import InputError
+from tapml.importing.model import SCALES, WORDS, ZEROS, Array, ImportedModel, Quantised, QuantisedWeight, Replace
+from tapml.importing.quantise import MODES, Packed, check_mode, pack
+from tapml.importing.quantise_cost import of_outputs, said
+from tapml.importing.quantise_module import PackedVariables, packed_variables, quantised_module
+from tapml.importing.quantise_uses import BOTH_AXES, Uses, uses_of
+from tapml.importing.relax_ir import Expr, static_shape
+from tapml.importing.weights import as_tvm_holds, digest
+from tapml.text import counted, listed, size
+
+OF_SOURCE = "source"
+"""The mode of weights that a source holds as integers itself."""
+
+_COMPUTED = "it is computed from other weights"
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The weights of a model that are packed, by their names."""
+
+    mode: str
+    packed: Mapping[str, Packed]
+    before: Mapping[str, tuple[str, bool]]
+    """Digest of a weight in the source -> its name, and whether it lies `[inner, rows]` there."""
+    after: Mapping[str, str]
+    """Digest of the `[rows, inner]` that are packed -> name."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Other matrices that products read, and why they stay."""
+
+    def replaced(self, array: Array) -> Array | None:
+        """As Replace."""
+        if array.dtype != np.float32 or array.ndim != 2:
+            return None
+        known = self.before.get(digest(array))
+        if known is None:
+            return None
+        name, turned = known
+        return np.ascontiguousarray(_rows(self.packed[name].array(), turned))
+
+    def without(self, names: Collection[str]) -> Chosen:
+        """Where these turn out to be no tensors of the source."""
+        packed = {name: found for name, found in self.packed.items() if name not in names}
+        before = {key: known for key, known in self.before.items() if known[0] in packed}
+        left = {**self.left, **dict.fromkeys(names, _COMPUTED)}
+        return Chosen(self.mode, packed, before, {k: n for k, n in self.after.items() if n in packed}, left)
+
+
+def quantised(
+    mode: str,
+    source: str,
+    importer: Callable[[Replace | None], ImportedModel],
+    measured: Callable[[Replace], Mapping[str, Any] | None] | None = None,
+) -> ImportedModel:
+    """The model of an `importer`, which is given what replaces the source's tensors. `source`: what it is called;
+    `measured`: what replacing them costs, where not by what its oracle gives.
+
+    Raises InputError for a mode that there is not, and where there is nothing to quantise.
+    """
+    check_mode(mode)
+    plain = importer(None)
+    chosen = choose(plain, mode, source)
+    expected = [step.expected for step in plain.steps]
+    del plain
+    while True:
+        again = importer(chosen.replaced)
+        if not (missing := unfound(again, chosen)):
+            break
+        chosen = chosen.without(missing)
+        check_some(chosen.packed, chosen.left, source)
+    cost = of_outputs(again, expected) if measured is None else measured(chosen.replaced)
+    return packed_model(again, chosen, cost)
+
+
+def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
+    """Of a model as it is. Raises InputError for one without products of weights, or whose weights cannot be packed."""
+    packed: dict[str, Packed] = {}
+    before: dict[str, tuple[str, bool]] = {}
+    after: dict[str, str] = {}
+    names, uses, arrays = _weights(model)
+    left = {names[variable]: why for variable, why in uses.left.items()}
+    for variable, turned in uses.products.items():
+        name, rows = names[variable], np.ascontiguousarray(_rows(arrays[variable], turned))
+        if (known := before.get(digest(rows))) is not None:
+            if known[1]:
+                left[name] = BOTH_AXES
+            continue  # else an equal one is packed, as it will be
+        packed[name] = found = pack(rows, MODES[mode](name), name)
+        before[digest(rows)] = name, False
+        before.setdefault(digest(rows.T), (name, True))
+        after[digest(found.array())] = name
+    chosen = Chosen(mode, packed, before, after, left)
+    check_some(packed, left, source)
+    check_mixed(mode, packed, source)
+    return chosen
+
+
+def check_mixed(mode: str, packed: Mapping[Any, Packed], source: str) -> None:
+    """Raise InputError for a mode of several kinds where all weights are of one."""
+    if mode == "q844" and len({found.kind for found in packed.values()}) == 1:
+        raise InputError(
+            f"{source}: q844 takes 8 bits for weights of attention and 4 for the others, and the names of its weights "
+            "do not tell these apart: take q4f16 or q8"
+        )
+
+
+def check_some(packed: Mapping[Any, Packed], left: Mapping[str, str], source: str) -> None:
+    """Raise InputError where there is nothing to quantise."""
+    if not packed:
+        why = "; ".join(f"of {name}, {reason}" for name, reason in [*left.items()][:_SHOWN])
+        raise InputError(
+            f"{source}: there is nothing to quantise, for no product reads a float32 weight of 32 x 32 or more"
+            f"{f' ({why})' if why else ''}: leave out --quantise"
+        )
+
+
+def unfound(model: ImportedModel, chosen: Chosen) -> set[str]:
+    """Those that no product of this model reads: they are none of its source's tensors."""
+    _, uses, arrays = _weights(model)
+    found = {chosen.after.get(digest(_rows(arrays[variable], turned))) for variable, turned in uses.products.items()}
+    return chosen.packed.keys() - found
+
+
+def packed_model(model: ImportedModel, chosen: Chosen, cost: Mapping[str, Any] | None) -> ImportedModel:
+    """With what was replaced in its source packed. `cost`: how far it is from the model that it was."""
+    _, uses, arrays = _weights(model)
+    packed: dict[Expr, Packed] = {}
+    # Of equal ones, as of a tied table that an importer has twice, there is one.
+    for variable, turned in uses.products.items():
+        if (key := chosen.after.get(digest(_rows(arrays[variable], turned)))) is not None:
+            packed[variable] = chosen.packed[key]
+    return _with_packed(model, packed, Quantised(chosen.mode, [], chosen.left, cost))
+
+
+def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> ImportedModel:
+    """Of a model whose weights nobody has, as its shapes say. Raises InputError as `quantised`."""
+    check_mode(mode)
+    names, uses, _ = _weights(model)
+    packed: dict[Expr, Packed] = {}
+    for variable, turned in uses.products.items():
+        kind, shape = MODES[mode](names[variable]), static_shape(variable.ty) or ()
+        rows, inner = reversed(shape) if turned else shape
+        words = np.broadcast_to(np.uint32(0), (rows, kind.words(inner)))
+        packed[variable] = Packed(
+            kind, (rows, inner), words, np.broadcast_to(np.float32(0), (rows, kind.groups(inner)))
+        )
+    left = {names[variable]: why for variable, why in uses.left.items()}
+    check_some(packed, left, source)
+    check_mixed(mode, packed, source)
+    return _with_packed(model, packed, Quantised(mode, [], left, None), held=False)
+
+
+def with_packed_of_source(model: ImportedModel, known: Mapping[str, tuple[str, Packed]]) -> ImportedModel:
+    """With what its source holds as integers packed as it is there. `known`: name and weight, by the digest of what it
+    stands for."""
+    names, uses, arrays = _weights(model)
+    packed: dict[Expr, Packed] = {}
+    for variable, turned in uses.products.items():
+        if (found := known.get(digest(_rows(arrays[variable], turned)))) is not None:
+            names[variable], packed[variable] = found
+    return _with_packed(model, packed, Quantised(OF_SOURCE, [], {}, None), names) if packed else model
+
+
+def _with_packed(
+    model: ImportedModel,
+    packed: Mapping[Expr, Packed],
+    found: Quantised,
+    names: Mapping[Expr, str] | None = None,
+    held: bool = True,
+) -> ImportedModel:
+    """`names`: of weights, where not as its parameters are called; `held`: whether there are weights."""
+    own, uses, _ = _weights(model)
+    names = names or own
+    parameters: list[tuple[str, Array]] = []
+    weights: list[QuantisedWeight] = []
+    variables: dict[Expr, PackedVariables] = {}
+    known: dict[int, PackedVariables] = {}
+    for variable, (name, array) in zip(_parameters(model), model.parameters, strict=True):
+        if (weight := packed.get(variable)) is None:
+            parameters.append((name, array))
+            continue
+        if id(weight) in known:
+            variables[variable] = known[id(weight)]
+            continue
+        turned = uses.products[variable]
+        made = packed_variables(variable, plain_name(variable), weight.kind, turned)
+        variables[variable] = known[id(weight)] = made
+        for suffix, part in ((WORDS, weight.words), (SCALES, weight.scales), (ZEROS, weight.zeros)):
+            if part is not None:
+                parameters.append((names[variable] + suffix, as_tvm_holds(part) if held else part))
+        kind, shape = weight.kind, weight.shape
+        weights.append(QuantisedWeight(names[variable], kind.name, shape, kind.nbytes(*shape), kind.half))
+    module = quantised_module(model.module, uses, variables)
+    return with_quantised(replace(model, module=module, parameters=parameters), replace(found, weights=weights))
+
+
+def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
+    """The model, in which it is said."""
+    known = model.provenance.get("notes", [])
+    notes = [*(known if isinstance(known, Iterable) else []), *_notes(found)]
+    if not any(".T" in name for name, _ in model.parameters):
+        notes = [note for note in notes if "stored transposed" not in str(note)]
+    if model.quantised is not None:
+        found = replace(found, weights=[*model.quantised.weights, *found.weights])
+    return replace(
+        model, provenance={**model.provenance, "notes": notes, "quantised": found.to_json()}, quantised=found
+    )
+
+
+def _notes(found: Quantised) -> list[str]:
+    names = ", ".join(sorted({weight.kind for weight in found.weights}))
+    elements = sum(rows * inner for rows, inner in (weight.shape for weight in found.weights))
+    what = "are integers in the file, and stay such" if found.mode == OF_SOURCE else "quantised"
+    notes = [
+        f"{counted(len(found.weights), 'weight')} of products and embeddings {what} ({names}): "
+        f"{size(sum(weight.nbytes for weight in found.weights))} with their scales, in place of {size(4 * elements)} "
+        "of float32"
+    ]
+    if found.cost is not None:
+        notes.append(f"against the model before it was quantised: {said(found.cost)}")
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.left.items():
+        reasons.setdefault(why, []).append(name)
+    notes += [f"not quantised, for {why}: {listed(names, _SHOWN)}" for why, names in reasons.items()]
+    return notes
+
+
+def plain_name(variable: Expr) -> str:
+    """Of a parameter's variable, for the two that stand in its place."""
+    return re.sub(r"[._]T$", "", str(variable.name))
+
+
+def _weights(model: ImportedModel) -> tuple[dict[Expr, str], Uses, dict[Expr, Array]]:
+    """Its parameters' names, without what says that one is stored transposed, uses and arrays."""
+    variables = _parameters(model)
+    names = {
+        variable: re.sub(r"\.T(?=\.\d+$|$)", "", name)
+        for variable, (name, _) in zip(variables, model.parameters, strict=True)
+    }
+    arrays = {variable: array for variable, (_, array) in zip(variables, model.parameters, strict=True)}
+    return names, uses_of(model.module, variables), arrays
+
+
+def _parameters(model: ImportedModel) -> list[Expr]:
+    return [*model.module["main"].params][len(model.input_names) :]
+
+
+def _rows(array: Array, turned: bool) -> Array:
+    return array.T if turned else array

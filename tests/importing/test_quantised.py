@@ -1,0 +1,299 @@
+"""Models that are quantised as they are imported: what becomes integers, what stays, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from quantised_models import INNER, WIDTH, WORDS, language_model, normal, saved, tokens
+from tapml.cli.arguments import QUANTISED
+from tapml.cli.parser import command_parser
+from tapml.errors import InputError
+from tapml.importing import ImportedModel, import_model, import_unweighted
+from tapml.importing.quantise import MODES, Q4F16, Q8, pack
+
+
+def imported(folder: Path, mode: str = "q4f16") -> ImportedModel:
+    return import_model(str(language_model(folder / "lm.onnx")), input_files=tokens(folder, 5), quantise=mode)
+
+
+def product(folder: Path, weight: np.ndarray, dtype: int = TensorProto.FLOAT) -> Path:
+    """x times a weight."""
+    nodes = [helper.make_node("MatMul", ["x", "layer.weight"], ["y"])]
+    inputs: dict[str, Any] = {"x": (dtype, (2, weight.shape[0]))}
+    return saved(folder / "product.onnx", nodes, inputs, ["y"], {"layer.weight": weight})
+
+
+@pytest.mark.parametrize("mode", ["q4f16", "q4f32", "q8"])
+def test_it_gives_what_the_oracle_gives_of_dequantised_weights(
+    tmp_path: Path, mode: str, matches: Callable[..., None]
+) -> None:
+    model = imported(tmp_path, mode)
+    matches(model)
+    plain = import_model(str(tmp_path / "lm.onnx"), input_files=tokens(tmp_path, 5))
+    (before,), (after,) = plain.steps[0].expected or (), model.steps[0].expected or ()
+    quantised = model.quantised
+    assert quantised is not None
+    assert quantised.cost is not None
+    found = quantised.cost["outputs"]["logits"]
+    assert found["max_abs_difference"] == pytest.approx(float(np.abs(before - after).max()), rel=1e-6)
+    assert found["max_abs_difference"] > 1e-4
+    assert found["cosine"] > (0.999 if mode == "q8" else 0.95)
+
+
+def test_weights_become_words_and_scales_and_a_tied_table_does_once(tmp_path: Path) -> None:
+    model = imported(tmp_path)
+    shapes = {name: (array.dtype.name, array.shape) for name, array in model.parameters}
+    assert shapes == {
+        "table.words": ("uint32", (WORDS, 6)),
+        "table.scales": ("float32", (WORDS, 2)),
+        "up.words": ("uint32", (INNER, 6)),
+        "up.scales": ("float32", (INNER, 2)),
+        "down.words": ("uint32", (WIDTH, 9)),
+        "down.scales": ("float32", (WIDTH, 3)),
+        "down.bias": ("float32", (WIDTH,)),
+        "small": ("float32", (WIDTH, 8)),
+        "small.up": ("float32", (8, WIDTH)),
+        "read": ("float32", (WIDTH, WIDTH)),
+    }
+    arrays = dict(model.parameters)
+    packed = pack(np.ascontiguousarray(normal(WIDTH, INNER, seed=1).T), Q4F16, "up")
+    np.testing.assert_array_equal(arrays["up.words"], packed.words)
+    np.testing.assert_array_equal(arrays["up.scales"], packed.scales)
+
+
+def test_it_is_said_what_became_of_each(tmp_path: Path) -> None:
+    model = imported(tmp_path)
+    notes = model.provenance["notes"]
+    assert isinstance(notes, list)
+    said = "\n".join(notes)
+    assert "weights of products and embeddings quantised (q4f16): " in said
+    assert "against the model before it was quantised: logits differs by up to" in said
+    assert "not quantised, for it is small: small, small.up" in said
+    assert "not quantised, for something else than a product reads it, too: read" in said
+    document: Any = model.provenance["quantised"]
+    assert {weight["name"]: weight["kind"] for weight in document["weights"]} == dict.fromkeys(
+        ("table", "up", "down"), "q4f16"
+    )
+    assert document["weights"][0]["bytes"] == Q4F16.nbytes(WORDS, WIDTH)
+    assert model.provenance["source"] == "lm.onnx"
+    plain = import_model(str(tmp_path / "lm.onnx"), input_files=tokens(tmp_path, 5))
+    assert model.provenance["sha256"] == plain.provenance["sha256"]
+    assert plain.quantised is None
+
+
+def test_the_oracle_may_be_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is a copy, which is there as long as that may happen."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    model = imported(tmp_path)
+    assert model.again is not None
+    assert model.intermediates is not None
+    (expected,) = model.again()
+    np.testing.assert_array_equal(expected[0], (model.steps[0].expected or [None])[0])
+    assert len([*model.intermediates(False)]) > 6
+    del model
+    gc.collect()
+    assert not [*copies.glob("*/lm.onnx")]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_weight_that_is_not_finite_is_refused_by_name(tmp_path: Path, bad: float) -> None:
+    weight = normal(64, 48)
+    weight[7, 3] = bad
+    with pytest.raises(InputError, match=r"the weight layer\.weight has 1 element that is NaN or infinite"):
+        import_model(str(product(tmp_path, weight)), random_inputs=True, quantise="q8")
+
+
+def test_models_with_nothing_to_quantise_are_refused_with_why(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"product\.onnx: there is nothing to quantise.*of layer\.weight, it is small"):
+        import_model(str(product(tmp_path, normal(64, 16))), random_inputs=True, quantise="q8")
+    path = saved(
+        tmp_path / "relu.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": (TensorProto.FLOAT, (4,))}, ["y"], {}
+    )
+    with pytest.raises(InputError, match=r"relu\.onnx: there is nothing to quantise.*leave out --quantise"):
+        import_model(str(path), random_inputs=True, quantise="q8")
+
+
+def test_modes_that_there_are_not_or_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = str(product(tmp_path, normal(64, 48)))
+    with pytest.raises(InputError, match="there is no --quantise q4f64, did you mean q4f16"):
+        import_model(path, random_inputs=True, quantise="q4f64")
+    with pytest.raises(InputError, match="the names of its weights do not tell these apart: take q4f16 or q8"):
+        import_model(path, random_inputs=True, quantise="q844")
+
+
+def test_a_computed_weight_stays(tmp_path: Path, matches: Callable[..., None]) -> None:
+    """It is none of the file's tensors, so that no oracle would compute with what it is quantised to."""
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["sum"]),
+        helper.make_node("MatMul", ["x", "sum"], ["h"]),
+        helper.make_node("MatMul", ["h", "plain"], ["y"]),
+    ]
+    weights = {"a": normal(40, 40), "b": normal(40, 40, seed=1), "plain": normal(40, 36, seed=2)}
+    path = saved(tmp_path / "sum.onnx", nodes, {"x": (TensorProto.FLOAT, (3, 40))}, ["y"], weights)
+    model = import_model(str(path), random_inputs=True, quantise="q4f32")
+    matches(model)
+    assert [name for name, _ in model.parameters] == ["computed", "plain.words", "plain.scales"]
+    assert model.quantised is not None
+    assert model.quantised.left == {"computed": "it is computed from other weights"}
+
+
+def test_vectors_times_a_weight(tmp_path: Path, matches: Callable[..., None]) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = saved(tmp_path / "v.onnx", nodes, {"x": (TensorProto.FLOAT, (64,))}, ["y"], {"w": normal(64, 48)})
+    matches(import_model(str(path), random_inputs=True, quantise="q4f16"))
+
+
+@pytest.mark.torch
+def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(40, 36)
+            self.up, self.down = torch.nn.Linear(36, 72), torch.nn.Linear(72, 36, bias=False)
+
+        def forward(self, ids: Any) -> Any:
+            x = self.table(ids)
+            return (x + self.down(torch.nn.functional.silu(self.up(x)))) @ self.table.weight.T
+
+    torch.manual_seed(0)
+    ids = torch.randint(0, 40, (1, 6))
+    torch.export.save(torch.export.export(Model().eval(), (ids,)), tmp_path / "model.pt2")
+    model = import_model(str(tmp_path / "model.pt2"), random_inputs=True, quantise="q8")
+    matches(model, atol=3e-5)
+    names = [name for name, _ in model.parameters]
+    assert names == [
+        *("table.weight.words", "table.weight.scales", "up.weight.words", "up.weight.scales", "up.bias"),
+        *("down.weight.words", "down.weight.scales"),
+    ]
+    assert model.again is not None
+    again = model.again()[0][0]
+    np.testing.assert_allclose(again, (model.steps[0].expected or [again + 1])[0], atol=3e-5)
+
+
+@pytest.mark.torch
+def test_without_weights_shapes_say_what_is_packed(tmp_path: Path) -> None:
+    from decoders import decoder
+
+    config = decoder("grouped queries", tmp_path)
+    plain, model = import_unweighted(config), import_unweighted(config, quantise="q844")
+    assert model.quantised is not None
+    kinds = {weight.name: weight.kind for weight in model.quantised.weights}
+    attention = {name for name in kinds if "self_attn" in name}
+    assert attention
+    assert all(kinds[name] == (Q8.name if name in attention else Q4F16.name) for name in kinds)
+    assert model.quantised.cost is None
+    types = dict(model.parameters)
+    for weight in model.quantised.weights:
+        assert types[f"{weight.name}.words"].strides == (0, 0)  # no memory
+    assert len(model.parameters) == len(plain.parameters) + len(kinds)
+    with pytest.raises(InputError, match="there is no --quantise q5"):
+        import_unweighted(config, quantise="q5")
+
+
+def test_the_command_line_takes_the_modes_that_there_are() -> None:
+    assert tuple(MODES) == QUANTISED
+    for command in ("carve", "build"):
+        for mode in MODES:
+            given = command_parser().parse_args([command, "minilm", "-o", "x", "--quantise", mode])
+            assert given.quantise == mode
+
+
+def dequantised(folder: Path) -> Path:
+    """Products with weights that are integers in the file, each of another kind."""
+    random = np.random.default_rng(0)
+    weights = {
+        "x.scale": np.float32([0.02]),
+        "channels": random.integers(-128, 128, (64, 48)).astype(np.int8),
+        "channels.scale": (0.01 * random.random(48) + 0.001).astype(np.float32),
+        "tensor": random.integers(0, 256, (40, 48)).astype(np.uint8),
+        "tensor.scale": np.float32(0.003),
+        "tensor.zero": np.uint8(131),
+        "blocks": random.integers(0, 16, (40, 36)).astype(ml_dtypes.uint4),
+        "blocks.scale": (0.01 * random.random((3, 36)) + 0.001).astype(np.float32),
+        "blocks.zero": random.integers(5, 11, (3, 36)).astype(ml_dtypes.uint4),
+        "across": random.integers(-8, 8, (36, 33)).astype(ml_dtypes.int4),
+        "across.scale": (0.01 * random.random(36) + 0.001).astype(np.float32),
+    }
+    node = helper.make_node
+    nodes = [
+        node("DequantizeLinear", ["channels", "channels.scale"], ["a"], axis=1),
+        node("MatMul", ["x", "a"], ["first"]),
+        node("DequantizeLinear", ["tensor", "tensor.scale", "tensor.zero"], ["b"]),
+        node("Gemm", ["first", "b"], ["second"], transB=1),
+        node("DequantizeLinear", ["blocks", "blocks.scale", "blocks.zero"], ["c"], axis=0, block_size=16),
+        node("MatMul", ["second", "c"], ["third"]),
+        node("DequantizeLinear", ["across", "across.scale"], ["d"], axis=0),
+        node("MatMul", ["third", "d"], ["y"]),
+    ]
+    return saved(folder / "qdq.onnx", nodes, {"x": (TensorProto.FLOAT, (5, 64))}, ["y"], weights)
+
+
+def test_integers_of_a_file_stay_what_they_are(tmp_path: Path, matches: Callable[..., None]) -> None:
+    model = import_model(str(dequantised(tmp_path)), random_inputs=True)
+    matches(model, atol=2e-5)
+    shapes = {name: (array.dtype.name, array.shape) for name, array in model.parameters}
+    assert shapes == {
+        "channels.words": ("uint32", (48, 16)),
+        "channels.scales": ("float32", (48, 1)),
+        "tensor.words": ("uint32", (40, 12)),
+        "tensor.scales": ("float32", (40, 1)),
+        "blocks.words": ("uint32", (36, 5)),
+        "blocks.scales": ("float32", (36, 3)),
+        "blocks.zeros": ("float32", (36, 3)),
+        "computed.3": ("float32", (36, 33)),  # its scales are along the axis that is summed over
+    }
+    notes: Any = model.provenance["notes"]
+    assert any("3 weights of products and embeddings are integers in the file, and stay such" in note for note in notes)
+    document: Any = model.provenance["quantised"]
+    assert [weight["kind"] for weight in document["weights"]] == ["int8", "uint8", "uint4"]
+
+
+def test_what_a_file_leaves_as_numbers_is_quantised_beside_its_integers(
+    tmp_path: Path, matches: Callable[..., None]
+) -> None:
+    weights = {
+        "w": np.random.default_rng(1).integers(-128, 128, (48, 40)).astype(np.int8),
+        "scale": np.float32(0.01),
+        "plain": normal(40, 36),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"]),
+        helper.make_node("MatMul", ["x", "d"], ["h"]),
+        helper.make_node("MatMul", ["h", "plain"], ["y"]),
+    ]
+    path = saved(tmp_path / "both.onnx", nodes, {"x": (TensorProto.FLOAT, (3, 48))}, ["y"], weights)
+    model = import_model(str(path), random_inputs=True, quantise="q4f16")
+    matches(model, atol=2e-5)
+    assert model.quantised is not None
+    assert {weight.name: weight.kind for weight in model.quantised.weights} == {"w": "int8", "plain": "q4f16"}
+
+
+@pytest.mark.parametrize(
+    ("scale", "attributes"),
+    [(np.ones(3, np.float32), {"axis": 1}), (np.ones((2, 40), np.float32), {"axis": 0, "block_size": 7})],
+    ids=["too few", "too few blocks"],
+)
+def test_scales_that_are_too_few_are_one_sentence(
+    tmp_path: Path, scale: np.ndarray, attributes: dict[str, int]
+) -> None:
+    weights = {"w": np.ones((48, 40), np.int8), "scale": scale}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"], **attributes),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    path = saved(tmp_path / "few.onnx", nodes, {"x": (TensorProto.FLOAT, (3, 48))}, ["y"], weights)
+    with pytest.raises(InputError, match="DequantizeLinear"):
+        import_model(str(path), random_inputs=True)
