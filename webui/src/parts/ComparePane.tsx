@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { api } from "../api/client";
 import type { ComparedOutcome, ComparedTest, Comparison, RunSide } from "../api/generated/results";
-import { count, date, error } from "../model/format";
+import { count, date, error, seconds } from "../model/format";
 import { shareText } from "../model/headline";
 import { asState } from "../model/verdicts";
 import { useResource } from "../state/resource";
@@ -173,8 +173,8 @@ function share(side: ComparedTest["before"]): string {
   return found === null ? "-" : shareText(Number(found));
 }
 
-function time(seconds: number | null | undefined): string {
-  return seconds === null || seconds === undefined ? "-" : `${Number((seconds * 1000).toPrecision(3))} ms`;
+function time(found: number | null | undefined): string {
+  return found === null || found === undefined ? "-" : seconds(found);
 }
 
 /** What changed in verdict, text, or error by more than twice; as the terminal has it. */
