@@ -11,7 +11,7 @@ import numpy as np
 from tapml.compiled.call import function_of, name_of_function
 from tapml.compiled.files import CompiledFiles
 from tapml.devices.compiled import run_compiled
-from tapml.jobs.written_text import built_model
+from tapml.jobs.built_model import built_model
 from tapml.suite import TensorRef
 from tapml.validation.context import JobContext
 from tapml.validation.hybrid import ModelStep
