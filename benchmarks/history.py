@@ -33,6 +33,8 @@ def result(test: CarvedTest, device: str, luck: random.Random) -> dict[str, Any]
     return {
         "id": test.id, "kernel": test.kernel, "device": device, "verdict": "fail" if bad else "pass",
         "max_abs_error": luck.random(), "max_rel_error": luck.random(), "max_ulp": luck.randrange(64),
+        "worst": {"output": 0, "index": [7], "expected": 1.0, "got": 1.0 + luck.random(), "bound": 0.5},
+        "tolerances": [],
         "mismatched": int(bad), "total": 384, "message": "1 of 384 elements differ" if bad else "", "variant": "256",
         "seconds": {"run": luck.random() / 100, "gpu": luck.random() / 1000},
     }  # fmt: skip

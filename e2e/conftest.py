@@ -19,8 +19,10 @@ from typing import Any
 import pytest
 
 from collected import pytest_runtest_setup
+from helpers import small_model
 from pages import Opened, People
 from preloaded import tapml
+from tapml.carving.carve import carve
 from tapml.server import Server
 from temporary import temporary_files_of_programs
 from workers import in_order, made_once
@@ -76,6 +78,12 @@ def carve_minilm(path: Path, *options: str) -> None:
 def suite(carved: Path, tmp_path: Path) -> Path:
     """A copy whose kernels a test may break; tensors are linked, never written."""
     return copied(carved, tmp_path / "minilm.suite")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A suite of six calls of three kernels."""
+    return carve(small_model(), tmp_path / "small.suite", name="small").path
 
 
 def copied(suite: Path, path: Path) -> Path:

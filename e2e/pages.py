@@ -77,6 +77,13 @@ def eventually(page: Page, condition: Callable[[], bool], what: str) -> None:
         page.wait_for_timeout(50)
 
 
+def choose(page: Page, device: str, *, instead_of: str = "chromium") -> None:
+    """For the next job, on a suite's page; a new browser has chromium chosen."""
+    devices = page.get_by_role("group", name="Devices")
+    devices.get_by_role("checkbox", name=device).check()
+    devices.get_by_role("checkbox", name=instead_of).uncheck()
+
+
 def _is_ours(name: str, message: ConsoleMessage) -> bool:
     """Browsers with WebGPU also print what a kernel that does not compile is to blame for."""
     if name == PLAIN:

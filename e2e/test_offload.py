@@ -12,7 +12,6 @@ import pytest
 from onnx import helper, numpy_helper
 
 from conftest import read_json, rewrite, tapml
-from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.devices.messages import KernelMessages
 from tapml.importing import import_model
@@ -20,11 +19,6 @@ from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.offload import Offload
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    return carve(small_model(), tmp_path / "small.suite", name="small").path
 
 
 def moved(document: dict[str, Any]) -> None:

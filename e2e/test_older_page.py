@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 from conftest import serving
-from helpers import small_model
 from pages import PLAIN, VIEWPORT, Opened
-from tapml.carving.carve import carve
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    return carve(small_model(), tmp_path / "small.suite", name="small").path
 
 
 def test_nothing_is_green_for_a_text_that_is_gone(opened: Opened, small: Path) -> None:

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from benchmarks.studio import graph, rows, suites, views, waiting
 from tapml.browsers.find import find
+from tapml.errors import TapmlError
 
 BEFORE = {
     "graph drawn": 3.4,
@@ -109,13 +111,17 @@ def main() -> int:
         "axe": lambda browser: violations(views.violations(browser, little, suites.writer())),
     }
     figures: list[Figure] = []
+    failed: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find("chromium").program, args=["--no-sandbox"])
         for name, measure in measures.items():
             if options.only in (None, name):
-                figures += measure(browser)
+                try:
+                    figures += measure(browser)
+                except (PlaywrightError, TapmlError) as error:  # what the others measured is told all the same
+                    failed.append(f"{name} was not measured: {error}")
         browser.close()
-    print(table(figures))
+    print("\n".join([table(figures), *failed]))
     if options.json:
         told = [
             {"name": f.name, "unit": f.unit, "before": BEFORE.get(f.name), "goal": f.goal, "median": f.median}
@@ -123,7 +129,7 @@ def main() -> int:
             for f in figures
         ]
         options.json.write_text(json.dumps(told, indent=1) + "\n")
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ from tapml.suite import Suite
 BEGIN = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
 
+WORST = {"output": 0, "index": [3], "expected": 1.0, "got": 1.5, "bound": 0.25}
+
+
 def device(name: str = "Chromium 150", **changes: Any) -> Any:
     adapter = {"vendor": "google", "architecture": "swiftshader", "device": "", "description": "SwiftShader 5.0"}
     return {
@@ -22,7 +25,8 @@ def device(name: str = "Chromium 150", **changes: Any) -> Any:
 def result(test: str = "n000.s0", verdict: str = "pass", **changes: Any) -> Any:
     return {
         "id": test, "kernel": "softmax", "verdict": verdict, "max_abs_error": 1e-7, "max_rel_error": 1e-6,
-        "max_ulp": 2, "mismatched": 0 if verdict == "pass" else 3, "total": 96, "message": "", "variant": "256",
+        "max_ulp": 2, "worst": WORST, "tolerances": [],
+        "mismatched": 0 if verdict == "pass" else 3, "total": 96, "message": "", "variant": "256",
         "seconds": {"fetch": 0, "compile": 0, "run": 0.002, "compare": 0, "gpu": 0.001}, **changes,
     }  # fmt: skip
 

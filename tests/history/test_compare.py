@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from helpers import FakeRunner, all_pass, verdict
 from tapml.cli.main import main
 from tapml.devices import Blobs, DeviceHub
 from tapml.history import Recorder
+from tapml.reports.comparison import show_comparison
 from tapml.results.comparison import ComparedOutcome, RunSide, compared
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 
-def outcome(said: Any, digest: str = "d", error: float | None = 0.0, gpu: float | None = None) -> ComparedOutcome:
+def outcome(
+    said: Any, digest: str = "d", error: float | None = 0.0, gpu: float | None = None, share: Any = None
+) -> ComparedOutcome:
     return {
-        "verdict": said, "kernel_digest": digest, "max_abs_error": error, "seconds": 1.0, "gpu_seconds": gpu,
+        "verdict": said, "kernel_digest": digest, "bound_share": share, "max_abs_error": error, "seconds": 1.0,
+        "gpu_seconds": gpu,
     }  # fmt: skip
 
 
@@ -47,6 +53,26 @@ def test_changes_are_told_worst_first() -> None:
     assert found["summary"]["kernels_changed"] == ["k"]
     # The GPU's time is of "a" alone: nobody knows it of the others.
     assert (found["summary"]["seconds"], found["summary"]["gpu"]) == ([1.0, 3.0], True)
+
+
+def test_errors_are_held_against_the_bound_where_both_runs_tell_it() -> None:
+    """An element that is more wrong is another one than the one with the largest error."""
+    before = {
+        "a": ("grew", outcome("fail", error=1.0, share=2.0)), "b": ("grew", outcome("pass", share=0.5)),
+        "c": ("same", outcome("fail", error=1.0, share=2.0)), "d": ("old", outcome("pass", error=1.0)),
+        "e": ("endless", outcome("fail", share="Infinity")),
+    }  # fmt: skip
+    after = {
+        "a": ("grew", outcome("fail", error=1.0, share=354.1)), "b": ("grew", outcome("pass", share=0.5)),
+        "c": ("same", outcome("fail", error=9.0, share=3.0)), "d": ("old", outcome("pass", error=3.0, share=1.0)),
+        "e": ("endless", outcome("fail", share="Infinity")),
+    }  # fmt: skip
+    shown = Console(file=io.StringIO(), width=200)
+    show_comparison(shown, compared((side("x"), before), (side("y"), after)))
+    rows = [line.split() for line in shown.file.getvalue().splitlines() if " → " in line]  # type: ignore[attr-defined]
+    assert [row[0] for row in rows] == ["grew", "old"]
+    assert " ".join(rows[0]).endswith("2 × → 354 × 1.00e+00 → 1.00e+00 - → -")
+    assert " ".join(rows[1]).endswith("- → 100 % 1.00e+00 → 3.00e+00 - → -")
 
 
 def fails_first(message: dict[str, Any], runner: FakeRunner) -> None:

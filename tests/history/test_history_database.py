@@ -90,10 +90,28 @@ def test_a_newer_history_is_left_alone(history: History, suite: Suite, execute: 
     history.record(document(suite, 0, [result()]), source="validate")
     execute("UPDATE tapml_history SET version = 99")
     for use in (history.trends, lambda: history.record(document(suite, 1, [result()]), source="validate")):
-        with pytest.raises(InputError, match=r"newer tapml \(version 99; this one knows 1\): update tapml"):
+        with pytest.raises(InputError, match=r"newer tapml \(version 99; this one knows 2\): update tapml"):
             use()
     execute("UPDATE tapml_history SET version = 1")
     assert history.trends()["runs"] == 1
+
+
+def test_what_an_earlier_version_recorded_is_read_and_added_to(
+    history: History, suite: Suite, execute: Callable[[str], None]
+) -> None:
+    """Version 1 kept no share of the bound."""
+    history.record(document(suite, 0, [result()]), source="validate")
+    execute("DROP TABLE tapml_bound_shares")
+    execute("UPDATE tapml_history SET version = 1")
+
+    def shares() -> list[Any]:
+        return [point["bound_share"] for entry in history.timeline("n000.s0") for point in entry["points"]]
+
+    assert shares() == [None]
+    (side,) = history.sides()
+    assert history.outcomes(side)[1]["n000.s0"][1]["bound_share"] is None
+    history.record(document(suite, 1, [result()]), source="validate")
+    assert shares() == [None, 2.0]
 
 
 def test_a_history_without_a_version_says_so(history: History, suite: Suite, execute: Callable[[str], None]) -> None:

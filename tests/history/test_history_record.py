@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from history_documents import device, document, result
+from history_documents import WORST, device, document, result
 from recording_process import record_runs
 
 from helpers import FakeRunner, verdict
@@ -52,13 +52,30 @@ def test_a_run_is_there_with_all_that_is_asked_for(history: History, suite: Suit
     (point,) = chromium["points"]
     assert point | {"at": 0} == {
         "run": "run 0", "at": 0, "created": "2026-03-01T12:00:00+00:00", "device": "Chromium 150", "verdict": "fail",
-        "flaky": False, "attempts": ["fail", "fail"], "max_abs_error": 1e-7, "max_ulp": 2.0, "mismatched": 3,
-        "total": 96, "variant": "256", "message": "3 of 96 elements differ", "seconds": 0.002, "gpu_seconds": 0.001,
-            "kernel_digest": "aaaa",
-        "kernel_changed": False, "device_changed": False,
+        "flaky": False, "attempts": ["fail", "fail"], "bound_share": 2.0, "max_abs_error": 1e-7, "max_ulp": 2.0,
+        "mismatched": 3, "total": 96, "variant": "256", "message": "3 of 96 elements differ", "seconds": 0.002,
+        "gpu_seconds": 0.001, "kernel_digest": "aaaa", "kernel_changed": False, "device_changed": False,
     }  # fmt: skip
     assert firefox["points"][0]["device"] == "Firefox 140.3esr"
     assert [t["test"] for t in history.trends(kernel="softmax")["trends"]] == ["n000.s0", "n000.s0"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({"worst": {**WORST, "got": "NaN"}}, "Infinity"),
+        ({"worst": {**WORST, "bound": None}, "tolerances": [{"absolute": 0.25, "relative": 0.75}]}, 0.5),
+        ({"worst": {**WORST, "bound": "Infinity"}}, None),
+        ({"worst": None, "max_abs_error": None}, None),
+        ({"worst": None, "max_abs_error": 0.0}, 0.0),
+    ],
+)
+def test_the_share_of_the_bound_is_kept(history: History, suite: Suite, changes: Any, share: Any) -> None:
+    history.record(document(suite, 0, [result(**changes)]), source="test")
+    (device,) = history.timeline("n000.s0")
+    assert device["points"][0]["bound_share"] == share
+    (side,) = history.sides()
+    assert history.outcomes(side)[1]["n000.s0"][1]["bound_share"] == share
 
 
 def test_recording_twice_does_nothing(history: History, suite: Suite) -> None:

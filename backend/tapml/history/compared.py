@@ -8,6 +8,7 @@ from typing import Any, cast
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
+from tapml.history import bound_shares
 from tapml.history.schema import devices, results, runs, series
 from tapml.protocol.methods import Verdict
 from tapml.results.comparison import ComparedOutcome, Outcomes, RunSide
@@ -52,17 +53,19 @@ def outcomes(connection: Connection, suite: str, device: int) -> Outcomes:
         .where(series.c.suite == suite, results.c.device == device)
         .order_by(series.c.test)
     )
+    query = bound_shares.with_bound_share(query, connection)
     return {row[0]: (row[1], _outcome(row)) for row in connection.execute(query)}
 
 
 def _outcome(row: Any) -> ComparedOutcome:
-    test, kernel, verdict, digest, *numbers = row
+    test, kernel, verdict, digest, *numbers, share = row
     texts = {type(value) for value in (test, kernel, verdict, digest)} == {str}
     if not texts or verdict not in VERDICTS or not all(map(_is_number, numbers)):
         raise ValueError("its results hold what tapml did not write")
     return {
         "verdict": cast(Verdict, verdict),
         "kernel_digest": digest,
+        "bound_share": bound_shares.checked(share),
         "max_abs_error": numbers[0],
         "seconds": numbers[1],
         "gpu_seconds": numbers[2],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sql
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,18 @@ results = sql.Table(
     sql.Column("message", sql.Text, nullable=False),
     sql.Index("tapml_results_verdict", "series", "verdict", "at"),
     sqlite_with_rowid=False,  # a series' rows lie together
+)
+
+# Not of every result: where nothing was compared, or nothing bounds it. A table of its own, for a newer version adds
+# tables and leaves those that are there alone (`Database.writing`).
+bound_shares = sql.Table(
+    "tapml_bound_shares",
+    metadata,
+    sql.Column("series", _Id, sql.ForeignKey("tapml_series.id"), primary_key=True),
+    sql.Column("at", sql.BigInteger, primary_key=True),
+    sql.Column("device", _Id, sql.ForeignKey("tapml_devices.id"), primary_key=True),
+    sql.Column("bound_share", sql.Double, nullable=False),  # infinity where a number was expected and none came
+    sqlite_with_rowid=False,
 )
 
 HISTORY = Tables("the history", metadata, version, VERSION)

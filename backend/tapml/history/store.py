@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +22,7 @@ from tapml.history.suite_file import SuiteFile
 from tapml.protocol.methods import Verdict
 from tapml.results.base import DeviceDocument
 from tapml.results.comparison import Outcomes, RunSide
+from tapml.results.headline import share_of
 from tapml.results.history import DeviceHistory, SuiteHistory
 from tapml.results.validation import TestResult, ValidationRun
 from tapml.suite import Suite
@@ -123,13 +124,11 @@ def _record(connection: Connection, document: ValidationRun, source: str, attemp
         inserted = connection.execute(sql.insert(schema.devices).values(run=run, **row)).inserted_primary_key
         assert inserted is not None
         numbers = _series(connection, suite, row["family"], row["gpu"], tests)
-        connection.execute(
-            sql.insert(schema.results),
-            [
-                {"series": numbers[name], "device": inserted[0], "at": at, **_result(test, digests, attempts)}
-                for name, test in tests.items()
-            ],
-        )
+        keys = {name: {"series": numbers[name], "device": inserted[0], "at": at} for name in tests}
+        found = [{**keys[name], **_result(test, digests, attempts)} for name, test in tests.items()]
+        connection.execute(sql.insert(schema.results), found)
+        if shares := [{**keys[name], "bound_share": share} for name, share in _shares(tests)]:
+            connection.execute(sql.insert(schema.bound_shares), shares)
         added += len(tests)
     return added
 
@@ -197,6 +196,14 @@ def _result(test: TestResult, digests: Mapping[str, str], attempts: Attempts) ->
         "variant": _text(test["variant"]) if test["variant"] else None,
         "message": _text(test["message"], _MOST_MESSAGE),
     }
+
+
+def _shares(tests: Mapping[str, TestResult]) -> Iterator[tuple[str, float]]:
+    """Of those that have one."""
+    for name, test in tests.items():
+        share = share_of(test["worst"], test["tolerances"], test["max_abs_error"])
+        if share is not None:
+            yield name, share
 
 
 def _text(value: Any, most: int = _MOST_TEXT) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
+from tapml.history import bound_shares
 from tapml.history.line import Line, times
 from tapml.history.past import Extremes, Past, extremes
 from tapml.history.schema import results, runs, series
@@ -61,11 +62,13 @@ def timeline(connection: Connection, suite: str, test: str) -> list[DeviceHistor
 
 def _points(line: Line, rows: Sequence[Sequence[Any]]) -> Iterator[HistoryPoint]:
     for at, row in enumerate(rows):
-        details: Any = dict(zip(_DETAILS, row[len(_COLUMNS) :], strict=True))
+        *known, share = row[len(_COLUMNS) :]
+        details: Any = dict(zip(_DETAILS, known, strict=True))
         point: Any = {
             **line.change(at),
             **details,
             "attempts": details["attempts"].split(),
+            "bound_share": bound_shares.checked(share),
             "verdict": line.verdicts[at],
             "kernel_digest": line.digests[at],
             "flaky": line.flaky[at],
@@ -98,6 +101,8 @@ def _all(
         .where(results.c.series.in_(sql.select(series.c.id).where(*chosen)), results.c.at >= begin)
         .order_by(results.c.series, results.c.at, results.c.device)
     )
+    if details:
+        query = bound_shares.with_bound_share(query, connection)
     found = []
     for number, group in groupby(connection.execute(query).yield_per(_AT_ONCE), key=itemgetter(0)):
         rows = list(group)

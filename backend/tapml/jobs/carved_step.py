@@ -16,8 +16,9 @@ from tapml.devices import Blobs, Device
 from tapml.devices.compiled import run_compiled
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
+from tapml.jobs.built_model import built_model
 from tapml.jobs.job import PlainName
-from tapml.jobs.written_text import Prompt, built_model
+from tapml.jobs.written_text import Prompt
 from tapml.program.generation import Generation
 from tapml.protocol.base import Message
 from tapml.protocol.methods import MOST_CALLS, CaptureOptions

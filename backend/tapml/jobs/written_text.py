@@ -6,19 +6,14 @@ from __future__ import annotations
 import base64
 import binascii
 import queue
-import tempfile
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Generator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from tapml.building.build import build
 from tapml.compare.agreement import agreement
-from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import read_tokenizer
 from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
@@ -29,6 +24,7 @@ from tapml.generation.calls_on_cpu import Calls
 from tapml.generation.on_device import chosen_on_device
 from tapml.generation.sampling import Sampling
 from tapml.generation.writing import Chosen, written_alone
+from tapml.jobs.built_model import built_model
 from tapml.jobs.job import PlainName
 from tapml.program.generation import INPUTS, POSITIONS, Generation
 from tapml.protocol.base import Message
@@ -157,15 +153,6 @@ def write_text(
 
 
 _GOES_ON = "the text goes on on the next GPU device"
-
-
-@contextmanager
-def built_model(suite: Suite) -> Iterator[CompiledFiles]:
-    """The suite's model with its kernels as they are now, as a page would load it. Raises InputError as `build`."""
-    with tempfile.TemporaryDirectory(prefix="tapml-") as folder:
-        path = Path(folder) / "model.tapml"
-        build(suite, path, keep_disagreeing=True)
-        yield CompiledFiles(path)
 
 
 def carved_calls(suite: Suite) -> dict[tuple[int, tuple[int, ...]], int]:

@@ -10,6 +10,7 @@ from rich.text import Text
 from tapml.reports.console import Table, show_facts
 from tapml.reports.terminal import mark, number
 from tapml.results.comparison import ComparedOutcome, ComparedTest, Comparison, RunSide
+from tapml.results.headline import share_text
 from tapml.results.verdicts import SEVERITY
 from tapml.text import counted, listed, one_line
 
@@ -26,7 +27,8 @@ def show_comparison(console: Console, found: Comparison) -> None:
         rows.setdefault(test["kernel"], []).append(test)
     changed = {kernel: tests for kernel, tests in rows.items() if any(map(_differs, tests))}
     if changed:
-        table = Table("kernel", "tests", "before", "after", "max abs error", "time", right=("tests",))
+        errors = ("of its bound", "max abs error")
+        table = Table("kernel", "tests", "before", "after", *errors, "time", right=("tests",))
         for kernel, tests in changed.items():
             _add(table, kernel, tests)
         console.print()
@@ -68,20 +70,34 @@ def _differs(test: ComparedTest) -> bool:
         return True
     if test["before"] is None or test["after"] is None:
         return False
-    old, new = test["before"]["max_abs_error"], test["after"]["max_abs_error"]
+    return _another_error(test["before"], test["after"])
+
+
+def _another_error(before: ComparedOutcome, after: ComparedOutcome) -> bool:
+    """By the share of the bound where both tell it."""
+    old, new = before["bound_share"], after["bound_share"]
+    if old is None or new is None:
+        old, new = before["max_abs_error"], after["max_abs_error"]
     if old is None or new is None:
         return old is not new
-    return max(old, new) > _TELLING * min(old, new)
+    return max(float(old), float(new)) > _TELLING * min(float(old), float(new))
 
 
 def _add(table: Table, kernel: str, tests: Sequence[ComparedTest]) -> None:
     olds = [test["before"] for test in tests if test["before"] is not None]
     news = [test["after"] for test in tests if test["after"] is not None]
     edited = " (other WGSL)" if any(test["kernel_changed"] for test in tests) else ""
+    shares = " → ".join(map(_share, (olds, news)))
     errors = " → ".join(number(max(known, default=None)) for known in map(_errors, (olds, news)))
     times = [_sum(side) for side in (olds, news)]
     time = " → ".join("-" if seconds is None else _seconds(seconds) for seconds in times)
-    table.add_row(kernel + edited, str(len(tests)), _worst(olds), _worst(news), errors, time)
+    table.add_row(kernel + edited, str(len(tests)), _worst(olds), _worst(news), shares, errors, time)
+
+
+def _share(side: Sequence[ComparedOutcome]) -> str:
+    """Of the worst."""
+    known = [float(found["bound_share"]) for found in side if found["bound_share"] is not None]
+    return share_text(max(known)) if known else "-"
 
 
 def _errors(side: Sequence[ComparedOutcome]) -> list[float]:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import mark, number
+from tapml.results.headline import share_text
 from tapml.results.history import HistoryPoint, SuiteHistoryDocument, TestHistoryDocument, Trend
 
 
@@ -50,7 +51,7 @@ def show_timeline(console: Console, document: TestHistoryDocument, limit: int | 
     for entry in document["devices"]:
         trend, points = entry["trend"], entry["points"]
         title = f"{document['test']} {document['kernel']} on {_device(trend)}"
-        numbers = ("out of tolerance", "max abs error", "GPU time", "mean of its batch")
+        numbers = ("out of tolerance", "of its bound", "max abs error", "GPU time", "mean of its batch")
         table = Table("run", "device", "verdict", *numbers, "", right=numbers, title=title)
         for point in points[::-1][:limit]:
             table.add_row(
@@ -58,6 +59,7 @@ def show_timeline(console: Console, document: TestHistoryDocument, limit: int | 
                 point["device"],
                 mark(point["verdict"]),
                 f"{point['mismatched']} of {point['total']}",
+                "-" if point["bound_share"] is None else share_text(float(point["bound_share"])),
                 number(point["max_abs_error"]),
                 *(_time(point[key]) for key in ("gpu_seconds", "seconds")),
                 _remarks(point),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
+from pydantic import Field
+
+from tapml.protocol.base import JsonNumber
 from tapml.protocol.fields import Count, Created, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.base import Doubts
+from tapml.results.headline import as_json, share_of
 from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import FAILING
 
@@ -37,6 +41,9 @@ class ComparedOutcome(Plain):
     verdict: Verdict
     kernel_digest: Line
     """Of the kernel as it ran; empty where it is not known."""
+    bound_share: Annotated[JsonNumber | None, Field(default=None)]
+    """How much of its bound the worst element takes: 1 for all of it, "Infinity" where a number was expected and none
+    came; null where nothing was compared, it has no bound, or an earlier version recorded it."""
     max_abs_error: float | None
     seconds: float | None
     gpu_seconds: float | None
@@ -178,6 +185,7 @@ def sides_of(document: ValidationDocument, name: str) -> dict[str, tuple[RunSide
                 {
                     "verdict": test["verdict"],
                     "kernel_digest": document["kernel_digests"].get(test["kernel"], ""),
+                    "bound_share": as_json(share_of(test["worst"], test["tolerances"], test["max_abs_error"])),
                     "max_abs_error": test["max_abs_error"],
                     "seconds": test["seconds"].get("run"),
                     "gpu_seconds": test["seconds"].get("gpu"),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from tapml.protocol.base import JsonNumber
 from tapml.protocol.fields import ToleranceDocument
 from tapml.results.base import OutputElement
 
@@ -44,6 +45,11 @@ def _allowed(worst: OutputElement, expected: float, tolerances: Sequence[Toleran
         return None
     tolerance = tolerances[worst["output"]]
     return float(tolerance["absolute"]) + float(tolerance["relative"]) * abs(expected)
+
+
+def as_json(share: float | None) -> JsonNumber | None:
+    """As documents tell it."""
+    return "Infinity" if share == math.inf else share
 
 
 def share_text(share: float) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from tapml.protocol.base import JsonNumber
 from tapml.protocol.fields import Count, Created, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.base import Doubts
@@ -89,6 +92,9 @@ class HistoryPoint(ChangeMoment):
     flaky: bool
     attempts: list[Line]
     """Verdicts; empty where there was one attempt."""
+    bound_share: Annotated[JsonNumber | None, Field(default=None)]
+    """How much of its bound the worst element takes: 1 for all of it, "Infinity" where a number was expected and none
+    came; null where nothing was compared, it has no bound, or an earlier version recorded it."""
     max_abs_error: float | None
     max_ulp: float | None
     mismatched: Count

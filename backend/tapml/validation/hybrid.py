@@ -46,14 +46,17 @@ class ModelStep:
     choices: Mapping[int, Choice] = field(default_factory=dict)
     """The outputs that are places of what is largest."""
 
-    def metric(self, outputs: Sequence[np.ndarray]) -> ModelMetric:
-        """How far the model's outputs are from what was carved."""
-        rest = [place for place in range(len(outputs)) if place not in self.choices]
-        found = agreement([outputs[place] for place in rest], [self.expected[place] for place in rest])
+    def metric(self, outputs: Sequence[np.ndarray | None]) -> ModelMetric:
+        """How far the model's outputs are from what was carved; None for one that was not told."""
+        known = {place: array for place, array in enumerate(outputs) if array is not None}
+        rest = [place for place in known if place not in self.choices]
+        found = agreement([known[place] for place in rest], [self.expected[place] for place in rest])
         error, said = found.max_abs_error, []
         for place, choice in self.choices.items():
+            if place not in known:
+                continue
             value, source = (self.graph.values[v].name or v for v in (self.graph.outputs[place], choice.source))
-            off, text = choice.difference(outputs[place], (value, source))
+            off, text = choice.difference(known[place], (value, source))
             if text:
                 error = max(error, off) if np.isfinite(error) else error
                 said.append(text)
@@ -113,10 +116,12 @@ class HybridRunner:
         return ModelStep(number, graph, inputs, expected, carved_choices(suite, graph, tests))
 
     def in_order(
-        self, run: Callable[[ModelStep], Sequence[np.ndarray]], until: Callable[[ModelMetric], bool] = lambda _: False
+        self,
+        run: Callable[[ModelStep], Sequence[np.ndarray | None]],
+        until: Callable[[ModelMetric], bool] = lambda _: False,
     ) -> list[ModelMetric]:
-        """How far each step is off; `run` gives its outputs, and it begins with the states that the former left. The
-        last one is that of which `until` holds."""
+        """How far each step is off; `run` gives its outputs, and it begins with the states that the former left; with
+        those that were carved where `run` does not tell them. The last one is that of which `until` holds."""
         metrics: list[ModelMetric] = []
         left: dict[str, np.ndarray] = {}
         for step in self.steps:
@@ -132,7 +137,7 @@ class HybridRunner:
                 }
                 outputs = run(replace(step, inputs={**step.inputs, **states}))
             metrics.append(step.metric(outputs))
-            left |= step.graph.left(outputs)
+            left |= {name: array for name, array in step.graph.left(outputs).items() if array is not None}
         return metrics
 
     def run(self, step: ModelStep, offloaded: Set[str], outputs: Sequence[str] | None = None) -> HybridResult:

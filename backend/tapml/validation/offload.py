@@ -39,8 +39,8 @@ class WholeRun(Protocol):
     seconds: dict[str, Any]
     """Of the last run."""
 
-    def run(self, step: ModelStep) -> list[np.ndarray]:
-        """Its outputs of a step."""
+    def run(self, step: ModelStep) -> Sequence[np.ndarray | None]:
+        """Its outputs of a step; None for what stays on the device."""
 
 
 class Offload:
@@ -189,7 +189,7 @@ class Offload:
                 "error", f"not run: on the device {listed(broken, _NAMED)} cannot be run; the steps say why"
             )
         reason = no_library(self.suite)
-        if reason and (self._compiled is None or self.suite.program.states):
+        if reason and self._compiled is None:
             return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
         self._mode = "compiled" if reason else self._mode
         try:

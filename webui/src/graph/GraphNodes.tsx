@@ -1,15 +1,7 @@
 import { Component } from "preact";
 import type { Mark, Marks } from "../model/locate";
-import {
-  type Counts,
-  describe,
-  GLYPH,
-  isProblem,
-  noCounts,
-  type State,
-  WORD,
-  worst,
-} from "../model/verdicts";
+import { GLYPH } from "../model/verdicts";
+import { boxWords, type NodeWords, stateOf } from "./box-states";
 import { outlineOf, type Visible } from "./culling";
 import type { Box, Edge, Frame, Layout } from "./layout";
 import type { NodeStates, View } from "./types";
@@ -19,6 +11,7 @@ interface GraphNodesProps {
   visible: Visible;
   states: NodeStates;
   marks: Marks;
+  words: NodeWords;
   view: View;
   selected: string | null;
   /** The one box that is a tab stop. */
@@ -39,7 +32,7 @@ export class GraphNodes extends Component<GraphNodesProps> {
   }
 
   override render() {
-    const { layout, visible, states, marks, view, selected, stop, wanted, tiny, types } = this.props;
+    const { layout, visible, states, marks, words, view, selected, stop, wanted, tiny, types } = this.props;
     const touches = (edge: Edge) => selected !== null && (edge.from === selected || edge.to === selected);
     const near = layout.edges.filter(touches);
     // Drawn one by one there would be too many of them where they are so small.
@@ -63,7 +56,7 @@ export class GraphNodes extends Component<GraphNodesProps> {
             box={box}
             states={states}
             mark={markOf(box, marks)}
-            view={view}
+            said={boxWords(box, states, view, words)}
             selected={box.id === selected}
             stop={box.id === stop}
             dimmed={wanted !== null && !box.nodes.some((node) => wanted.has(node))}
@@ -172,7 +165,8 @@ interface NodeBoxProps {
   box: Box;
   states: NodeStates;
   mark: Mark | undefined;
-  view: View;
+  /** What it came to, in words. */
+  said: string;
   selected: boolean;
   stop: boolean;
   dimmed: boolean;
@@ -184,7 +178,7 @@ class NodeBox extends Component<NodeBoxProps> {
   }
 
   override render() {
-    const { box, states, mark, view, selected, stop, dimmed } = this.props;
+    const { box, states, mark, selected, stop, dimmed } = this.props;
     const { x, y, width, height, kind, title, note, name } = box;
     const place = `translate(${x} ${y})`;
     const faint = dimmed ? " dimmed" : "";
@@ -207,10 +201,9 @@ class NodeBox extends Component<NodeBoxProps> {
     const state = stateOf(box, states);
     const folded = kind === "group" || kind === "block";
     const shown = kind !== "view";
-    const verdicts = folded ? describe(countsOf(box, states)) : stateWord(state, view);
     // It begins with what is seen, for those who speak to their machine.
     const seen = `${title} ${shown ? note : ""}`.trim();
-    const said = shown ? `${verdicts}${mark ? `, ${mark.word}` : ""}` : "a view: no kernel runs";
+    const said = shown ? `${this.props.said}${mark ? `, ${mark.word}` : ""}` : "a view: no kernel runs";
     return (
       <>
         {/* biome-ignore lint/a11y/useSemanticElements: SVG has no button element */}
@@ -265,27 +258,4 @@ function markOf(box: Box, marks: Marks): Mark | undefined {
   if (box.nodes.length === 1) return marks.get(box.nodes[0] ?? "");
   const inside = new Set(box.nodes);
   return [...marks].find(([node]) => inside.has(node))?.[1];
-}
-
-/** The worst of what a box stands for. */
-export function stateOf(box: Box, states: NodeStates): State {
-  return box.nodes.length === 1 ? (states.get(box.nodes[0] ?? "") ?? "none") : worst(countsOf(box, states));
-}
-
-/** Views have no state. */
-function countsOf(box: Box, states: NodeStates): Counts {
-  const counts = noCounts();
-  for (const node of box.nodes) {
-    const state = states.get(node);
-    if (state !== undefined) counts[state] += 1;
-  }
-  return counts;
-}
-
-export function stateWord(state: State, view: View): string {
-  if (view !== "offload") return WORD[state];
-  if (state === "pass") return "moved";
-  if (isProblem(state) || state === "unsupported") return "on the reference";
-  if (state === "stale") return WORD.stale;
-  return state === "waiting" || state === "running" ? "waiting" : "not moved";
 }

@@ -1,22 +1,17 @@
 import type { Marks } from "../model/locate";
 import { GLYPH, ORDER, type State } from "../model/verdicts";
-import { stateWord } from "./GraphNodes";
+import { type NodeWords, nodeWord } from "./box-states";
 import type { NodeStates, View } from "./types";
 
 /** More suspects than these are numbered all the same. */
 const MOST_MARKS = 3;
 
 /** Only the states that occur, with how many nodes are in each. `words`: of nodes for which there are others. */
-export function Legend(props: {
-  states: NodeStates;
-  marks: Marks;
-  view: View;
-  words: ReadonlyMap<string, string>;
-}) {
+export function Legend(props: { states: NodeStates; marks: Marks; view: View; words: NodeWords }) {
   const counts = new Map<State, Map<string, number>>();
   for (const [node, state] of props.states) {
     const of = counts.get(state) ?? new Map<string, number>();
-    const word = (state === "stale" ? undefined : props.words.get(node)) ?? stateWord(state, props.view);
+    const word = nodeWord(node, state, props.view, props.words);
     counts.set(state, of.set(word, (of.get(word) ?? 0) + 1));
   }
   if (counts.size === 0) return null;

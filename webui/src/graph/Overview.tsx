@@ -3,8 +3,8 @@
 import { Component } from "preact";
 import { useRef } from "preact/hooks";
 import type { State } from "../model/verdicts";
+import { stateOf } from "./box-states";
 import { outlineOf } from "./culling";
-import { stateOf } from "./GraphNodes";
 import type { Box, Layout } from "./layout";
 import type { NodeStates } from "./types";
 import type { Size, Viewport } from "./viewport";

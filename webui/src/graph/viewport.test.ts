@@ -11,8 +11,8 @@ it("fits everything, centred", () => {
 
 it("opens a deep model at a readable scale, around its first operator", () => {
   const view = opening({ width: 1000, height: 9000 }, pane, 900);
-  expect(view.scale).toBe(0.6);
-  expect(view.x).toBe(-200);
+  expect(view.scale).toBe(0.75);
+  expect(view.x).toBe(-350);
 });
 
 it("zooms about the pointer", () => {

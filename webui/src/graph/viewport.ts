@@ -13,6 +13,8 @@ export interface Size {
 
 export const LEAST = 0.004;
 export const MOST = 3;
+/** The least at which names are read without effort. */
+const READABLE = 0.75;
 
 export function fit(content: Size, pane: Size): Viewport {
   const scale = clamp(Math.min(pane.width / content.width, pane.height / content.height, 1.2));
@@ -26,8 +28,8 @@ export function fit(content: Size, pane: Size): Viewport {
 /** Deep models fitted whole are unreadable: start at the top, around `centre`, where the names can be read. */
 export function opening(content: Size, pane: Size, centre: number): Viewport {
   const whole = fit(content, pane);
-  if (whole.scale >= 0.6) return whole;
-  const scale = clamp(Math.min(1, Math.max(0.6, pane.width / content.width)));
+  if (whole.scale >= READABLE) return whole;
+  const scale = clamp(Math.min(1, Math.max(READABLE, pane.width / content.width)));
   return { scale, x: centred(centre, content.width, pane.width, scale), y: 4 };
 }
 

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import type { HistoryPoint, Moment, Trend } from "../api/generated/results";
+import { shareText } from "./headline";
 import {
   curve,
   errorScale,
@@ -25,6 +26,7 @@ const point = (changes: Partial<HistoryPoint> = {}): HistoryPoint => ({
   kernel_digest: "",
   flaky: false,
   attempts: [],
+  bound_share: 0.12,
   max_abs_error: 1.5e-7,
   max_ulp: 2,
   mismatched: 0,
@@ -67,7 +69,7 @@ it("names a run's version, or the device where it has none", () => {
 
 it("tells a run in a sentence", () => {
   expect(pointText(point())).toBe(
-    "2026-03-01 12:00, Chromium 156: pass, max abs error 1.5e-7, 2 ms (mean of its batch)",
+    "2026-03-01 12:00, Chromium 156: pass, 12 % of its bound, max abs error 1.5e-7, 2 ms (mean of its batch)",
   );
   expect(pointText(point({ gpu_seconds: 31e-6 }))).toContain("1.5e-7, GPU time 31 µs");
   const bad = point({
@@ -76,12 +78,13 @@ it("tells a run in a sentence", () => {
     attempts: ["fail", "fail"],
     kernel_changed: true,
     mismatched: 3,
+    bound_share: "Infinity",
     max_abs_error: null,
     max_ulp: null,
     seconds: null,
   });
   expect(pointText(bad)).toBe(
-    "2026-03-01 12:00, Chromium 156: fail, attempts fail, fail, flaky, the kernel changed, 3 of 96 out of tolerance",
+    "2026-03-01 12:00, Chromium 156: fail, attempts fail, fail, flaky, the kernel changed, 3 of 96 out of tolerance, more than 1000 × its bound",
   );
 });
 
@@ -170,6 +173,13 @@ it("scales times to a round number above all of them", () => {
   expect(timeScale([0.01]).position(0.01)).toBe(1);
   expect(timeScale([0, 0]).position(0)).toBe(0);
   expect(timeScale([7]).position(7)).toBeCloseTo(0.7);
+});
+
+it("shows what is beyond every bound at the top", () => {
+  const scale = errorScale([2, 0.5, Number.POSITIVE_INFINITY], shareText);
+  expect(scale.position(Number.POSITIVE_INFINITY)).toBe(1);
+  expect(scale.position(2)).toBeLessThan(1);
+  expect(scale.ticks.map(({ name }) => name)).toEqual(["10 %", "100 %", "10 ×"]);
 });
 
 it("shows exact results below every error", () => {

@@ -4,6 +4,7 @@ import type { HistoryPoint, Moment, Trend } from "../api/generated/results";
 import type { KernelNow } from "../api/types";
 import { logScale } from "./charts";
 import { date, error, number, percent, seconds, short } from "./format";
+import { timesBound } from "./headline";
 import { isOther, type Kernels } from "./older";
 import { asState, OLDER, WORD } from "./verdicts";
 
@@ -25,6 +26,7 @@ export function pointText(point: HistoryPoint, older = false): string {
   if (point.kernel_changed) parts.push("the kernel changed");
   if (point.mismatched > 0)
     parts.push(`${short(point.mismatched)} of ${short(point.total)} out of tolerance`);
+  if (point.bound_share !== null) parts.push(timesBound(Number(point.bound_share)));
   if (point.max_abs_error !== null) parts.push(`max abs error ${error(point.max_abs_error)}`);
   if (point.gpu_seconds !== null) parts.push(`GPU time ${seconds(point.gpu_seconds)}`);
   else if (point.seconds !== null) parts.push(`${seconds(point.seconds)} (mean of its batch)`);
@@ -124,12 +126,15 @@ export function timeScale(values: readonly (number | null)[]) {
   return { position: (value: number) => Math.max(0, value / top), ticks };
 }
 
-export function errorScale(values: readonly (number | null)[]) {
+export function errorScale(
+  values: readonly (number | null)[],
+  name: (value: number) => string = (value) => number(value, 1),
+) {
   const known = values.filter((value) => value !== null);
   const scale = logScale(known);
   const zero = known.includes(0);
   const ticks = scale.ticks.map((tick, at) => ({
-    name: zero && at === 0 ? "0" : number(10 ** tick, 1),
+    name: zero && at === 0 ? "0" : name(10 ** tick),
     value: 10 ** tick,
   }));
   return { position: scale.position, ticks };

@@ -2,8 +2,9 @@
 
 import { useMemo } from "preact/hooks";
 import { api } from "../api/client";
-import type { ComparedTest, Comparison, RunSide } from "../api/generated/results";
-import { count, date, error } from "../model/format";
+import type { ComparedOutcome, ComparedTest, Comparison, RunSide } from "../api/generated/results";
+import { count, date, error, seconds } from "../model/format";
+import { shareText } from "../model/headline";
 import { asState } from "../model/verdicts";
 import { useResource } from "../state/resource";
 import { useQuery } from "../state/router";
@@ -110,7 +111,7 @@ function Compared(
           <table class="trace">
             <thead>
               <tr>
-                {["test", "before", "after", "max error", "GPU time"].map((head) => (
+                {["test", "before", "after", "of its bound", "max error", "GPU time"].map((head) => (
                   <th key={head} scope="col">
                     {head}
                   </th>
@@ -151,6 +152,7 @@ function Row(props: { test: ComparedTest; open: () => void }) {
       {[before, after].map((side, at) => (
         <td key={at}>{side === null ? "-" : <VerdictBadge state={asState(side.verdict)} />}</td>
       ))}
+      <Turned from={share(before)} to={share(after)} />
       <Turned from={error(before?.max_abs_error)} to={error(after?.max_abs_error)} />
       <Turned from={time(before?.gpu_seconds)} to={time(after?.gpu_seconds)} />
     </tr>
@@ -166,8 +168,13 @@ function Turned(props: { from: string; to: string }) {
   );
 }
 
-function time(seconds: number | null | undefined): string {
-  return seconds === null || seconds === undefined ? "-" : `${Number((seconds * 1000).toPrecision(3))} ms`;
+function share(side: ComparedTest["before"]): string {
+  const found = side?.bound_share ?? null;
+  return found === null ? "-" : shareText(Number(found));
+}
+
+function time(found: number | null | undefined): string {
+  return found === null || found === undefined ? "-" : seconds(found);
 }
 
 /** What changed in verdict, text, or error by more than twice; as the terminal has it. */
@@ -175,10 +182,17 @@ export function changedOf(found: Comparison): ComparedTest[] {
   return found.tests.filter((test) => {
     if (test.kernel_changed || ["worse", "better", "other"].includes(test.change)) return true;
     if (test.before === null || test.after === null) return false;
-    const [old, now] = [test.before.max_abs_error, test.after.max_abs_error];
+    const [old, now] = errorsOf(test.before, test.after);
     if (old === null || now === null) return old !== now;
-    return Math.max(old, now) > 2 * Math.min(old, now);
+    return Math.max(Number(old), Number(now)) > 2 * Math.min(Number(old), Number(now));
   });
+}
+
+/** Shares of the bound where both runs tell them. */
+function errorsOf(before: ComparedOutcome, after: ComparedOutcome) {
+  const shares = [before.bound_share, after.bound_share] as const;
+  if (shares.includes(null)) return [before.max_abs_error, after.max_abs_error] as const;
+  return shares;
 }
 
 export function summaryText(found: Comparison): string {

@@ -52,7 +52,9 @@ export function DetailPane(props: DetailPaneProps) {
 
   useEffect(() => {
     const close = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !event.defaultPrevented) select(null);
+      // With a dialog before it, Escape is the dialog's, wherever the focus is: what had it may be gone.
+      if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+      select(null);
     };
     addEventListener("keydown", close);
     return () => removeEventListener("keydown", close);

@@ -1,6 +1,7 @@
 /** The picture of the graph: every node in its place, coloured by what happened to it. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { NodeWords } from "../graph/box-states";
 import { boxAt, visible, windowOf } from "../graph/culling";
 import { GraphNodes } from "../graph/GraphNodes";
 import { Legend } from "../graph/Legend";
@@ -23,7 +24,7 @@ interface GraphPaneProps extends Shared {
   /** Drawn at the corners of some nodes. */
   marks: Marks;
   /** What is said of nodes in place of their states. */
-  words: ReadonlyMap<string, string>;
+  words: NodeWords;
   view: View;
 }
 
@@ -159,6 +160,7 @@ export function GraphPane(props: GraphPaneProps) {
                 visible={shown}
                 states={states}
                 marks={props.marks}
+                words={props.words}
                 view={props.view}
                 selected={selected}
                 stop={stop}

@@ -5,6 +5,7 @@ import { api } from "../api/client";
 import type { DeviceHistory, HistoryPoint, Trend } from "../api/generated/results";
 import type { KernelNow } from "../api/types";
 import { percent, seconds } from "../model/format";
+import { shareText } from "../model/headline";
 import {
   type Curve,
   curve,
@@ -155,21 +156,33 @@ function Charts(props: { points: readonly HistoryPoint[]; shown: number }) {
   if (points.length < 2) return null;
   const onGpu = points.some((point) => point.gpu_seconds !== null);
   const times = points.map((point) => (onGpu ? point.gpu_seconds : point.seconds));
+  const shares = points.map(({ bound_share: share }) => (share === null ? null : Number(share)));
   const errors = points.map((point) => point.max_abs_error);
   return (
     <div class="history-charts">
-      {times.some((value) => value !== null) && (
+      {isKnown(times) && (
         <Chart
           {...props}
           name={onGpu ? "GPU time" : "Time, the mean of each run's batch"}
           curve={curve(times, SIZE, timeScale(times))}
         />
       )}
-      {errors.some((value) => value !== null) && (
+      {isKnown(shares) && (
+        <Chart
+          {...props}
+          name="Of its bound, the worst element (log scale)"
+          curve={curve(shares, SIZE, errorScale(shares, shareText))}
+        />
+      )}
+      {isKnown(errors) && (
         <Chart {...props} name="Max abs error (log scale)" curve={curve(errors, SIZE, errorScale(errors))} />
       )}
     </div>
   );
+}
+
+function isKnown(values: readonly (number | null)[]): boolean {
+  return values.some((value) => value !== null);
 }
 
 function Chart(props: { name: string; points: readonly HistoryPoint[]; shown: number; curve: Curve }) {

@@ -3,9 +3,10 @@ import type { ComparedTest, Comparison, RunSide } from "../api/generated/results
 import { changedOf, pairOf, summaryText } from "./ComparePane";
 
 const side = (run: string, device: string): RunSide => ({ run, device, adapter: "", created: "", tests: 1 });
-const outcome = (error: number | null) => ({
+const outcome = (error: number | null, share: number | "Infinity" | null = null) => ({
   verdict: "pass" as const,
   kernel_digest: "d",
+  bound_share: share,
   max_abs_error: error,
   seconds: null,
   gpu_seconds: null,
@@ -34,6 +35,10 @@ it("shows what changed in verdict, text or error", () => {
     test("text", { kernel_changed: true }),
     test("error", { after: outcome(2.5) }),
     test("near", { after: outcome(1.5) }),
+    test("share", { before: outcome(1, 2), after: outcome(1, 354) }),
+    test("same share", { before: outcome(1, 2), after: outcome(9, 3) }),
+    test("no number", { before: outcome(null, "Infinity"), after: outcome(null, "Infinity") }),
+    test("older run", { after: outcome(1.5, 4) }),
     test("added", { change: "added", before: null }),
   ];
   const found: Comparison = {
@@ -45,15 +50,15 @@ it("shows what changed in verdict, text or error", () => {
       other: 0,
       added: 1,
       removed: 0,
-      same: 3,
+      same: 7,
       kernels_changed: ["k"],
       seconds: [0.1, 0.2],
       gpu: true,
     },
     tests,
   };
-  expect(changedOf(found).map((one) => one.test)).toEqual(["verdict", "text", "error"]);
+  expect(changedOf(found).map((one) => one.test)).toEqual(["verdict", "text", "error", "share"]);
   expect(summaryText(found)).toBe(
-    "5 tests: 1 worse, 1 only in the second run, 3 with the same verdict; other WGSL of k; GPU time 100 ms, then 200 ms",
+    "9 tests: 1 worse, 1 only in the second run, 7 with the same verdict; other WGSL of k; GPU time 100 ms, then 200 ms",
   );
 });
