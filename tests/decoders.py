@@ -25,7 +25,7 @@ DECODERS: Mapping[str, str] = {
     "slices without elements": "phi3",
     "unsorted experts": "deepseek_v2",
     "chunks of a mask": "llama4",
-    "own attention": "gptj",
+    "own attention": "falcon",
     "masks of its own": "gpt_neo",
     "frequencies that may change": "llama, dynamic rope",
     "biases of the whole length": "mpt",

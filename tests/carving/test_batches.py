@@ -61,7 +61,7 @@ def test_texts_together_are_those_of_separate_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("own attention", "GPTJForCausalLM computes attention by itself, over the cache of one sequence: leave out"),
+        ("own attention", "FalconForCausalLM computes attention by itself, over the cache of one sequence: leave out"),
         ("states of a cache", "MambaForCausalLM keeps states of a recurrence, which are of one sequence: leave out"),
         ("encoder of tokens", "attends to what its encoder leaves, which is one source's: leave out --batch"),
     ],
