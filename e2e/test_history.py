@@ -48,7 +48,8 @@ def test_history_tells_since_when_a_kernel_fails(
         strip = page.get_by_role("toolbar", name="Runs, oldest first")
         expect(strip.get_by_role("button")).to_have_count(2)
         first, last = strip.get_by_role("button").all()
-        expect(first).to_have_accessible_name(re.compile(r"Chromium \d+: pass, (for older WGSL, )?\S+ % of its bound, max abs error"))
+        passed = r"Chromium \d+: pass, (for older WGSL, )?\S+ % of its bound, max abs error"
+        expect(first).to_have_accessible_name(re.compile(passed))
         expect(last).to_have_accessible_name(re.compile(r"Chromium \d+: fail, the kernel changed"))
         expect(strip.get_by_text("kernel changed")).to_be_attached()
         details = page.get_by_role("tabpanel")
