@@ -98,7 +98,8 @@ export function resizing(extent: number, count: number, method: string, shrinks:
     let from = Math.floor(at);
     if (method === "area") {
       from = Math.floor(i * scale);
-      const over = i + 1 - (from + 1) / scale;
+      // As float32, by which OpenCV decides on which side of a border a place lies.
+      const over = Math.fround(i + 1 - (from + 1) * (count / extent));
       at = from + (over <= 0 ? 0 : over - Math.floor(over));
     }
     return [
