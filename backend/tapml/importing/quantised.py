@@ -80,12 +80,15 @@ def quantised(
     del plain
     while True:
         again = importer(chosen.replaced)
-        if not (missing := unfound(again, chosen)):
+        found = found_in(again, chosen)
+        if not (missing := chosen.packed.keys() - found.values()):
             break
         chosen = chosen.without(missing)
         check_some(chosen.packed, chosen.left, source)
     cost = of_outputs(again, expected) if measured is None else measured(chosen.replaced)
-    return packed_model(again, chosen, cost)
+    # Of equal ones, as of a tied table that an importer has twice, there is one.
+    packed = {variable: chosen.packed[name] for variable, name in found.items()}
+    return _with_packed(again, packed, Quantised(chosen.mode, [], chosen.left, cost))
 
 
 def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
@@ -97,12 +100,13 @@ def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
     left = {names[variable]: why for variable, why in uses.left.items()}
     for variable, turned in uses.products.items():
         name, rows = names[variable], np.ascontiguousarray(_rows(arrays[variable], turned))
-        if (known := before.get(digest(rows))) is not None:
+        key = digest(rows)
+        if (known := before.get(key)) is not None:
             if known[1]:
                 left[name] = BOTH_AXES
             continue  # else an equal one is packed, as it will be
         packed[name] = found = pack(rows, MODES[mode](name), name)
-        before[digest(rows)] = name, False
+        before[key] = name, False
         before.setdefault(digest(rows.T), (name, True))
         after[digest(found.array())] = name
     chosen = Chosen(mode, packed, before, after, left)
@@ -130,22 +134,12 @@ def check_some(packed: Mapping[Any, Packed], left: Mapping[str, str], source: st
         )
 
 
-def unfound(model: ImportedModel, chosen: Chosen) -> set[str]:
-    """Those that no product of this model reads: they are none of its source's tensors."""
+def found_in(model: ImportedModel, chosen: Chosen) -> dict[Expr, str]:
+    """Variables that stand for what was replaced in this model's source -> names. What no product reads is missing: it
+    is none of the source's tensors."""
     _, uses, arrays = _weights(model)
-    found = {chosen.after.get(digest(_rows(arrays[variable], turned))) for variable, turned in uses.products.items()}
-    return chosen.packed.keys() - found
-
-
-def packed_model(model: ImportedModel, chosen: Chosen, cost: Mapping[str, Any] | None) -> ImportedModel:
-    """With what was replaced in its source packed. `cost`: how far it is from the model that it was."""
-    _, uses, arrays = _weights(model)
-    packed: dict[Expr, Packed] = {}
-    # Of equal ones, as of a tied table that an importer has twice, there is one.
-    for variable, turned in uses.products.items():
-        if (key := chosen.after.get(digest(_rows(arrays[variable], turned)))) is not None:
-            packed[variable] = chosen.packed[key]
-    return _with_packed(model, packed, Quantised(chosen.mode, [], chosen.left, cost))
+    names = {v: chosen.after.get(digest(_rows(arrays[v], turned))) for v, turned in uses.products.items()}
+    return {variable: name for variable, name in names.items() if name is not None}
 
 
 def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> ImportedModel:

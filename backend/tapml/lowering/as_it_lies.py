@@ -12,6 +12,8 @@ from typing import Any
 import tvm
 from tvm import relax, te
 
+from tapml.lowering.calls import name_of, rewritten
+
 _MATMUL, _PERMUTE = "relax.matmul", "relax.permute_dims"
 
 
@@ -23,7 +25,7 @@ class _AsItLies(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        weight = self._transposed.get(call.args[1]) if getattr(call.op, "name", "") == _MATMUL else None
+        weight = self._transposed.get(call.args[1]) if name_of(call) == _MATMUL else None
         if weight is None:
             return call
         dtype = str(call.attrs.out_dtype or call.ty.dtype)
@@ -41,12 +43,12 @@ class _AsItLies(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 
 def with_weights_as_they_lie(module: tvm.IRModule) -> tvm.IRModule:
     """The module, in which no parameter of two dimensions is transposed for a product from its right."""
-    mutator = None
-    for variable, function in module.functions.items():
-        if isinstance(function, relax.Function) and (transposed := _transposed(function)):
-            mutator = _AsItLies(mutator.builder_.get() if mutator else module, transposed)
-            mutator.builder_.update_func(variable, mutator.visit_expr(function))
-    return relax.transform.DeadCodeElimination()(mutator.builder_.get()) if mutator else module
+
+    def made(so_far: tvm.IRModule, function: Any) -> _AsItLies | None:
+        transposed = _transposed(function)
+        return _AsItLies(so_far, transposed) if transposed else None
+
+    return rewritten(module, made)
 
 
 def _transposed(function: Any) -> dict[Any, Any]:
@@ -55,7 +57,7 @@ def _transposed(function: Any) -> dict[Any, Any]:
     found = {}
     for binding in (binding for block in function.body.blocks for binding in block.bindings):
         value = getattr(binding, "value", None)
-        if not isinstance(value, tvm.ir.Call) or getattr(value.op, "name", "") != _PERMUTE:
+        if value is None or name_of(value) != _PERMUTE:
             continue
         weight, axes = value.args[0], value.attrs.axes
         if weight in parameters and len(weight.ty.shape.values) == 2 and (axes is None or [*map(int, axes)] == [1, 0]):

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
 from tvm import relax
 from tvm_ffi import structural_equal
+
+
+def rewritten(module: tvm.IRModule, made: Callable[[tvm.IRModule, Any], Any]) -> tvm.IRModule:
+    """The module, each of whose Relax functions is visited by the mutator that is `made` for the module so far and the
+    function; by none where that is None. What nothing reads any more is left out."""
+    mutator = None
+    for variable, function in module.functions.items():
+        if not isinstance(function, relax.Function):
+            continue
+        found = made(mutator.builder_.get() if mutator else module, function)
+        if found is not None:
+            mutator = found
+            mutator.builder_.update_func(variable, mutator.visit_expr(function))
+    return relax.transform.DeadCodeElimination()(mutator.builder_.get()) if mutator else module
 
 
 def uses_of(function: Any) -> Counter[Any]:

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from tapml.lowering.calls import is_one, name_of, results_of, same_sizes, shape_of, uses_of
+from tapml.lowering.calls import is_one, name_of, results_of, rewritten, same_sizes, shape_of, uses_of
 
 _RESHAPES = {f"relax.{name}" for name in ("reshape", "expand_dims", "squeeze", "flatten")}
 _ELEMENT_BY_ELEMENT = {f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")}
@@ -106,13 +106,11 @@ class _Plain(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 def with_plain_moves(module: tvm.IRModule) -> tvm.IRModule:
     """The module, in which each tensor that has another's elements in their order is one reshape of it, and products of
     a matrix keep the axes of one element that PyTorch takes away before them and adds behind them."""
-    mutator = None
-    for variable, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            kept = {*function.params, *results_of(function)}
-            mutator = _Plain(mutator.builder_.get() if mutator else module, uses_of(function), kept)
-            mutator.builder_.update_func(variable, mutator.visit_expr(function))
-    return relax.transform.DeadCodeElimination()(mutator.builder_.get()) if mutator else module
+
+    def made(so_far: tvm.IRModule, function: Any) -> _Plain:
+        return _Plain(so_far, uses_of(function), {*function.params, *results_of(function)})
+
+    return rewritten(module, made)
 
 
 def _is_plain(call: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, topi
 
-from tapml.lowering.calls import name_of, shape_of, uses_of
+from tapml.lowering.calls import name_of, rewritten, shape_of, uses_of
 
 
 @relax.expr_functor.mutator
@@ -44,9 +44,4 @@ class _Whole(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 
 def with_means_of_squares(module: tvm.IRModule) -> tvm.IRModule:
     """The module, in which a mean of squares (float32) is one operator, if nothing else reads the squares."""
-    mutator = None
-    for variable, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            mutator = _Whole(mutator.builder_.get() if mutator else module, uses_of(function))
-            mutator.builder_.update_func(variable, mutator.visit_expr(function))
-    return relax.transform.DeadCodeElimination()(mutator.builder_.get()) if mutator else module
+    return rewritten(module, lambda so_far, function: _Whole(so_far, uses_of(function)))
