@@ -210,16 +210,20 @@ def test_ten_thousand_calls_leave_memory_flat() -> None:
 
     calls(10_000)  # what calls in the background need at most is there from now on
     device.synchronize()
-    memory, (python, renderer) = device.memory, resident()  # type: ignore[attr-defined]
-    calls(10_000)
-    device.synchronize()
-    after, (python_after, renderer_after) = device.memory, resident()  # type: ignore[attr-defined]
-    assert after["buffers"] == memory["buffers"]
-    assert after["bytes"] == memory["bytes"]
-    assert after["idle_bytes"] < memory["idle_bytes"] + 50_000_000
-    # A leak of 1 kB a call would be 10 MB; collectors of garbage need some room.
-    assert python_after - python < 8_000_000
-    assert renderer_after - renderer < 60_000_000
+    memory, sizes = device.memory, [resident()]  # type: ignore[attr-defined]
+    # A leak of 1 kB a call is 10 MB in every round; what a collector of garbage or
+    # the allocator takes for itself, beside the threads of other tests, is not in each.
+    for _ in range(4):
+        calls(10_000)
+        device.synchronize()
+        after = device.memory  # type: ignore[attr-defined]
+        assert after["buffers"] == memory["buffers"]
+        assert after["bytes"] == memory["bytes"]
+        assert after["idle_bytes"] < memory["idle_bytes"] + 50_000_000
+        sizes.append(resident())
+    python, renderer = np.diff(np.array(sizes), axis=0).min(axis=0)
+    assert python < 8_000_000, sizes
+    assert renderer < 60_000_000, sizes
 
 
 def test_a_weight_set_is_never_held_twice(tmp_path: Path) -> None:
