@@ -14,6 +14,7 @@ from tapml.building.functions import CompiledFunction, Parts, compiled_function,
 from tapml.building.growing import Grown, grown
 from tapml.building.indices import Range, index_ranges, within
 from tapml.building.kernels import compiled_kernels, kernel_documents
+from tapml.building.side_by_side import side_by_side
 from tapml.building.validated import validations
 from tapml.building.weights import Weights, laid_out
 from tapml.compiled.files import (
@@ -174,9 +175,12 @@ class _Writing:
         choosing = {name for name, found in programs.items() if is_choice(found)}
         generation = self._generation()
         growing = grown(program, documents, self._symbols, generation.most_places if generation else None)
+        beside = side_by_side(
+            growing.functions, growing.documents, lambda name: [f.text for f in suite.kernel_files(name)], choosing
+        )
         symbols = [*self._symbols, *([growing.symbol] if growing.symbol else [])]
         states = [state_document(state, weights, growing.name) for state in growing.states]
-        parts = Parts(growing.documents, symbols, growing.states, weights, digests, choosing)
+        parts = Parts(beside.documents, symbols, growing.states, weights, digests, choosing)
         functions = {
             name: compiled_function(
                 function,
@@ -184,10 +188,11 @@ class _Writing:
                 parts,
                 suite.limits(name),
                 partial(self._ranges, name, choosing),
+                beside.nodes[name],
             )
-            for name, function in growing.functions.items()
+            for name, function in beside.functions.items()
         }
-        wgsl, kernels = compiled_kernels(suite, growing.documents)
+        wgsl, kernels = compiled_kernels(suite, beside.documents, beside.texts)
         attachments = self._attachments(documents)
         document = {
             "format": FORMAT,
@@ -200,7 +205,7 @@ class _Writing:
             "wgsl": wgsl,
             "kernels": kernels,
             "functions": {name: found.document for name, found in functions.items()},
-            "validation": validations(suite, documents),
+            "validation": validations(suite, documents, beside.made),
             "memory": {name: _memory(found) for name, found in functions.items()},
             "generation": generation and _generating(generation, growing),
             "tokenizer": {"file": _TOKENIZER, "kind": "huggingface"} if _TOKENIZER in attachments else None,

@@ -57,11 +57,12 @@ def compiled_function(
     parts: Parts,
     limits: Mapping[int, str] = _NONE,
     ranges: Callable[[], Ranges] = dict,
+    together: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> CompiledFunction:
     """`outputs`: names of all that the function gives, its states among them; `limits`: places of those that are not
     given, for a call where they are not 0 is refused, with the reason; `ranges`: of the elements of inputs, by value
     id, as expressions over the symbols; they are asked for once the plan stands, for they take reading operators at
-    sizes that no device may have memory for.
+    sizes that no device may have memory for; `together`: nodes that are several -> the ids of these.
 
     Raises InputError for what no plan can be made of.
     """
@@ -78,7 +79,8 @@ def compiled_function(
     plan = plan_for_range(flow.function, kernels, parts.symbols)
     if max(plan.arenas, default=0) > _MOST_ARENA:
         raise _too_large(plan, parts.symbols)
-    return CompiledFunction(_Lowering(function, moves, flow, plan, outputs, parts, ranges()).document(), plan)
+    lowering = _Lowering(function, moves, flow, plan, outputs, parts, ranges(), together)
+    return CompiledFunction(lowering.document(), plan)
 
 
 def _too_large(plan: Plan, symbols: Sequence[Symbol]) -> InputError:
@@ -107,6 +109,7 @@ class _Lowering:
     names: Sequence[str]
     parts: Parts
     ranges: Ranges
+    together: Mapping[str, Sequence[str]]
     tensors: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value id -> place among the tensors."""
@@ -189,7 +192,19 @@ class _Lowering:
         while (name := Temporary(node.id, len(temporaries))) in self.plan.temporaries:
             temporaries.append(self._temporary(name, self.plan.temporaries[name]))
         dispatch = {"op": "dispatch", "kernel": self.kernels[node.kernel], "operands": operands}
-        return [*code, {**dispatch, "temporaries": temporaries, "node": node.id}]
+        parts = self._parts(node, operands)
+        return [*code, {**dispatch, "temporaries": temporaries, "node": node.id, **parts}]
+
+    def _parts(self, node: Node, operands: Sequence[int]) -> dict[str, Any]:
+        """What a node that is several is made of."""
+        ids = self.together.get(node.id)
+        if ids is None:
+            return {}
+        parts = [
+            {"kernel": self.kernels[part["kernel"]], "operands": [operands[n] for n in part["operands"]], "node": one}
+            for part, one in zip(self.parts.kernels[node.kernel]["parts"], ids, strict=True)
+        ]
+        return {"parts": parts}
 
     def _tensor(self, value: str) -> int:
         """Its place among the tensors, where it is put when it is first asked for, behind what it shows."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from tapml.building.uniforms import without_fixed
 from tapml.errors import InputError
 from tapml.suite import Suite
 
@@ -31,14 +33,18 @@ def kernel_documents(suite: Suite) -> dict[str, dict[str, Any]]:
 
 
 def compiled_kernels(
-    suite: Suite, documents: Mapping[str, Mapping[str, Any]]
+    suite: Suite,
+    documents: Mapping[str, Mapping[str, Any]],
+    made: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """The WGSL texts, and the kernels that name them by their place among these."""
+    """The WGSL texts, and the kernels that name them by their place among these. `made`: texts of those that the suite
+    has not, whose documents say how many `inputs` they have."""
     places: dict[str, int] = {}
     kernels = []
     inputs = {n.kernel: len(n.inputs) for function in suite.program.functions.values() for n in function.nodes}
+    inputs |= {name: documents[name]["inputs"] for name in made}
     for name, document in documents.items():
-        texts = iter(file.text for file in suite.kernel_files(name))
+        texts = iter(made[name] if name in made else [file.text for file in suite.kernel_files(name)])
         variants = [_variant(variant, [next(texts) for _ in variant["entry_points"]], places) for variant in
                     document["variants"]]  # fmt: skip
         kernels.append(
@@ -57,8 +63,17 @@ def compiled_kernels(
 
 def _variant(variant: Mapping[str, Any], texts: Sequence[str], places: dict[str, int]) -> dict[str, Any]:
     entry_points = []
-    for entry_point, text in zip(variant["entry_points"], texts, strict=True):
+    launches = list(variant["launches"])
+    for entry_point, written in zip(variant["entry_points"], texts, strict=True):
         bindings = [{"binding": found["binding"], "access": found["access"]} for found in entry_point["bindings"]]
+        text = written
+        own = [number for number, launch in enumerate(launches) if launch["entry_point"] == entry_point["name"]]
+        if len(own) == 1 and launches[own[0]]["uniforms"]:
+            fixed = without_fixed(written, launches[own[0]]["uniforms"])
+            if fixed is not None:
+                text = fixed
+                bindings = [found for found in bindings if found["access"] != "uniform"]
+                launches[own[0]] = {**launches[own[0]], "uniforms": []}
         entry_points.append(
             {
                 "name": entry_point["name"],
@@ -72,7 +87,7 @@ def _variant(variant: Mapping[str, Any], texts: Sequence[str], places: dict[str,
         "name": variant["name"],
         "requires": variant["requires"],
         "entry_points": entry_points,
-        "launches": variant["launches"],
+        "launches": launches,
         "temporaries": variant["temporaries"],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.devices.messages import kernel_digest, kernel_message, validations_now
@@ -14,8 +14,11 @@ from tapml.results.verdicts import SEVERITY
 from tapml.suite import Suite
 
 
-def validations(suite: Suite, documents: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each device that the suite was validated on, the worst verdict of each kernel of `documents`.
+def validations(
+    suite: Suite, documents: Mapping[str, Mapping[str, Any]], several: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """For each device that the suite was validated on, the worst verdict of each kernel of `documents`; of one that is
+    `several` the worst verdict of these.
 
     A result counts for the kernel as it is now, and where all of the kernel's tests ran: what was edited since, or was
     not tested whole, has no verdict.
@@ -34,6 +37,9 @@ def validations(suite: Suite, documents: Mapping[str, Mapping[str, Any]]) -> lis
             if device["id"] == REPORTED_DEVICE:  # somebody's word, from a file
                 continue
             kernels = _verdicts(result, device["id"], {name: tests[name] for name in known})
+            for name, parts in several.items():
+                if all(part in kernels for part in parts):
+                    kernels[name] = max((kernels[part] for part in parts), key=SEVERITY.index)
             if kernels:
                 known_by = ("name", "runtime", "user_agent", "adapter")
                 facts = {name: value for name, value in device.items() if name in known_by}

@@ -27,6 +27,15 @@ _Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=2
 _Tensors = Annotated[list[Index], Field(max_length=10_000)]
 
 
+class Part(Message):
+    """One of the dispatches that a dispatch does the work of; its kernel takes no temporaries."""
+
+    kernel: Index
+    operands: _Tensors
+    """Of its kernel's arguments, each one of the dispatch's."""
+    node: Id | None = None
+
+
 class Dispatch(Message):
     """All launches of the kernel's variant that the device runs."""
 
@@ -40,6 +49,14 @@ class Dispatch(Message):
     """Kernel's symbol -> its size; a symbol that is left out has the value of its name here."""
     node: Id | None = None
     """Of the model's program, for people and for capturing."""
+    parts: Annotated[list[Part], Field(max_length=100)] = Field(default_factory=list)
+    """Dispatches whose work it does, which do not need each other: where operators are computed by their programs, and
+    where they are captured, it is these."""
+
+    @property
+    def each(self) -> list[Dispatch]:
+        """Its parts as dispatches, or itself."""
+        return [Dispatch(op="dispatch", **part.model_dump()) for part in self.parts] or [self]
 
 
 class Copy(Message):

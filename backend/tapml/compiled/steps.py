@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapml.compiled.instructions import MOST_INSTRUCTIONS, Call, Copy, Dispatch, Fill, If, Instruction, Loop, Read
 from tapml.compiled.model import CompiledFunction
@@ -28,6 +28,7 @@ class Step:
     writes: Sequence[int] = ()
     leaves: Sequence[int] = ()
     blocks: Sequence[Sequence[Step]] = ()
+    parts: Sequence[Step] = ()
 
     @property
     def turns(self) -> int:
@@ -119,7 +120,21 @@ class Steps:
         writes = [tensor for tensor, output in zip(found.operands, outputs, strict=True) if output]
         # An input that a launch writes into.
         spoilt = [found.operands[n] for n in range(proof.arguments) if n in proof.written and not outputs[n]]
-        return self._with(where, found, reads, writes, (*spoilt, *found.temporaries))
+        whole = self._with(where, found, reads, writes, (*spoilt, *found.temporaries))
+        if not found.parts:
+            return whole
+        parts = [self._part(where, found, part) for part in found.each]
+        if sorted(tensor for part in parts for tensor in part.writes) != sorted(writes):
+            raise ExpressionError(f"{where}: its parts do not write what it writes, each once")
+        return replace(whole, parts=parts)
+
+    def _part(self, where: str, whole: Dispatch, found: Dispatch) -> Step:
+        part = self._dispatch(f"{where}: part {self._title(found)}", found)
+        if whole.temporaries or whole.sizes or part.leaves:
+            raise ExpressionError(f"{where}: it has parts, and temporaries or sizes or what is left undefined")
+        if not {*part.reads} <= {*whole.operands}:
+            raise ExpressionError(f"{part.where}: it reads what the dispatch does not")
+        return part
 
     def _with(
         self,

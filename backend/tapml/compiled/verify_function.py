@@ -72,6 +72,9 @@ class FunctionProof:
                 self._require(tensor, owners)
         if isinstance(found, Dispatch):
             self._check_dispatch(step, found, names)
+            for part in step.parts:
+                assert isinstance(part.instruction, Dispatch)
+                self._check_dispatch(part, part.instruction, names)
         elif isinstance(found, Copy):
             self._check_copy(found, names)
         elif isinstance(found, Let):

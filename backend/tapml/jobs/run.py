@@ -53,7 +53,8 @@ def check_capture(files: CompiledFiles, asked: RunOptions) -> None:
     names: dict[str, None] = {}
     for found in every_instruction(function.code):
         if isinstance(found, Dispatch):
-            names.update(dict.fromkeys(filter(None, (found.node, files.model.kernels[found.kernel].kernel))))
+            for one in (found, *found.each):
+                names.update(dict.fromkeys(filter(None, (one.node, files.model.kernels[one.kernel].kernel))))
     wanted = asked.capture and asked.capture.nodes
     if unknown := next((name for name in wanted or () if name not in names), None):
         raise InputError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tapml.kernels.wgsl_tokens import is_name, tokens
 from tapml.locating.formula.work import Work
 from tapml.locating.invocations import MOST_INVOCATIONS, Invocations
 from tapml.locating.ordering import Module, Unordered, Unreadable, Walk
-from tapml.locating.wgsl_tokens import is_name, tokens
 
 _MOST_CHARACTERS = 1 << 20
 _MOST_VARIABLES = 64

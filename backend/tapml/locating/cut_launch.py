@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapml.locating.wgsl_tokens import is_name, tokens
+from tapml.kernels.wgsl_tokens import is_name, tokens
 
 CUT = "tapml_cut"
 """The array that says who runs: width and height of the grid in workgroups, a bit's number, its value."""

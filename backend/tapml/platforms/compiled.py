@@ -152,7 +152,8 @@ class _Run:
 
     def _step(self, found: Instruction, names: Names) -> None:
         if isinstance(found, Dispatch):
-            self._dispatch(found, names)
+            for part in found.each:
+                self._dispatch(part, names)
         elif isinstance(found, Copy):
             self._copy(found, names)
         elif isinstance(found, Fill):
@@ -288,7 +289,7 @@ class _Operators:
 def _dispatches(code: Sequence[Instruction]) -> Iterator[Dispatch]:
     for found in code:
         if isinstance(found, Dispatch):
-            yield found
+            yield from found.each
         elif isinstance(found, If):
             yield from _dispatches([*found.then, *found.otherwise])
         elif isinstance(found, Loop):

@@ -101,8 +101,11 @@ def _kernel_document(model: CompiledModel, name: str) -> dict[str, Any]:
 
 
 def dispatches(code: Iterable[Instruction], kernel: int | None = None) -> int:
-    """Instructions that dispatch (that kernel), those inside branches and loops once."""
-    return sum(isinstance(found, Dispatch) and kernel in (None, found.kernel) for found in every_instruction(code))
+    """Instructions that dispatch (that kernel, alone or as a part), those inside branches and loops once."""
+    found = (one for one in every_instruction(code) if isinstance(one, Dispatch))
+    if kernel is None:
+        return sum(1 for _ in found)
+    return sum(one.kernel == kernel or any(part.kernel == kernel for part in one.parts) for one in found)
 
 
 def _calls_text(model: CompiledModel) -> str:

@@ -127,15 +127,17 @@ class Origin:
                 "built from; where `tapml build MODEL` made that model it kept none: carve one, build of it, capture "
                 "again (docs/capture.md)"
             )
-        if not own["unsupported"]:
-            _, (compiled,) = compiled_kernels(self._suite, {name: own})
-            if _without_texts(CompiledKernel.model_validate(compiled)) == _without_texts(found):
-                there = {file.name: file.text for file in self._suite.kernel_files(name)}
-                other = [file for file, text in texts.items() if there[file] != text]
-                note = f"the WGSL of {', '.join(other)} is not that of {self._suite.path}"
-                return Kernel(own, texts, (note,) if other else ())
-        document = {**own, "unsupported": None, "variants": _variants(found, texts, generated=False)}
         note = f"the page's model has other variants of it than {self._suite.path}"
+        if not own["unsupported"]:
+            wgsl, (built,) = compiled_kernels(self._suite, {name: own})
+            compiled = CompiledKernel.model_validate(built)
+            if _without_texts(compiled) == _without_texts(found):
+                entries = [entry for variant in compiled.variants for entry in variant.entry_points]
+                other = [entry.file for entry in entries if wgsl[entry.wgsl] != texts[entry.file]]
+                if not other:
+                    return Kernel(own, {file.name: file.text for file in self._suite.kernel_files(name)})
+                note = f"the WGSL of {', '.join(dict.fromkeys(other))} is not that of {self._suite.path}"
+        document = {**own, "unsupported": None, "variants": _variants(found, texts, generated=False)}
         return Kernel(kernel_document(self._capture.where, document), texts, (note,))
 
     def _texts(self, kernel: CompiledKernel) -> dict[str, str]:

@@ -162,6 +162,7 @@ const INSTRUCTIONS: Record<string, Check> = Object.fromEntries(
       "temporaries?": tensors,
       "sizes?": record(symbolName, expression, 100),
       "node?": orNull(name),
+      "parts?": list(fields({ kernel: index, operands: tensors, "node?": orNull(name) }), 100),
     },
     copy: {
       from: index,

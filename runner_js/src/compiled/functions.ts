@@ -76,8 +76,10 @@ class Proof {
       owners.take(branches[0]);
       return;
     }
-    if (found.op === "dispatch") this.#checkDispatch(step, found, names);
-    else if (found.op === "copy") this.#checkCopy(found, names);
+    if (found.op === "dispatch") {
+      this.#checkDispatch(step, found, names);
+      for (const part of step.parts ?? []) this.#checkDispatch(part, part.instruction as Dispatch, names);
+    } else if (found.op === "copy") this.#checkCopy(found, names);
     else if (found.op === "let") addName(found.name, names, this.algebra.value(found.value, names));
     else if (found.op === "read") this.#checkRead(found, names);
     else if (found.op === "call") this.#checkApart(found.outputs, () => true);

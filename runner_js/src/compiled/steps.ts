@@ -18,6 +18,8 @@ export interface Step {
   writes: readonly number[];
   leaves: readonly number[];
   blocks: readonly (readonly Step[])[];
+  /** Of a dispatch that does the work of several. */
+  parts?: readonly Step[];
 }
 
 /** Instructions that may run, with those of loops as often as they may. */
@@ -86,7 +88,7 @@ export function stepsOf(
     };
     switch (found.op) {
       case "dispatch":
-        return made(...operands(where, found));
+        return { ...made(...operands(where, found)), parts: parts(where, found) };
       case "copy":
         check(where, [found.to], true);
         return isWhole(found) ? made([found.from], [found.to]) : made([found.from, found.to]);
@@ -106,6 +108,28 @@ export function stepsOf(
       default:
         return made([]);
     }
+  };
+
+  const parts = (where: string, whole: Dispatch): Step[] => {
+    if (!whole.parts?.length) return [];
+    const found = partsOf(whole).map((part) => {
+      const inside = `${where}: part ${title(part)}`;
+      const [reads, writes, leaves] = operands(inside, part);
+      check(inside, reads, false);
+      check(inside, [...writes, ...leaves], true);
+      if (whole.temporaries?.length || Object.keys(whole.sizes ?? {}).length || leaves.length)
+        throw new ExpressionError(
+          `${where}: it has parts, and temporaries or sizes or what is left undefined`,
+        );
+      if (!reads.every((tensor) => whole.operands.includes(tensor)))
+        throw new ExpressionError(`${inside}: it reads what the dispatch does not`);
+      return { where: inside, instruction: part, reads, writes, leaves, blocks: [] };
+    });
+    const sorted = (numbers: readonly number[]) => String([...numbers].sort((a, b) => a - b));
+    const [, writes] = operands(where, whole);
+    if (sorted(found.flatMap((part) => part.writes)) !== sorted(writes))
+      throw new ExpressionError(`${where}: its parts do not write what it writes, each once`);
+    return found;
   };
 
   const operands = (where: string, found: Dispatch): [number[], number[], number[]] => {
@@ -145,6 +169,24 @@ export function stepsOf(
   };
 
   return block(code, 0);
+}
+
+/** Those inside branches and loops, too, once. */
+export function* dispatchesOf(code: readonly Instruction[]): Generator<Dispatch> {
+  for (const instruction of code) {
+    if (instruction.op === "dispatch") yield instruction;
+    else if (instruction.op === "loop") yield* dispatchesOf(instruction.body);
+    else if (instruction.op === "if") {
+      yield* dispatchesOf(instruction.then);
+      yield* dispatchesOf(instruction.else ?? []);
+    }
+  }
+}
+
+/** The dispatches whose work it does: itself, where it has no parts. */
+export function partsOf(dispatch: Dispatch): Dispatch[] {
+  const { parts = [] } = dispatch;
+  return parts.length ? parts.map((part) => ({ op: "dispatch", ...part })) : [dispatch];
 }
 
 /** A copy of all bytes. */

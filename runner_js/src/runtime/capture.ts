@@ -1,10 +1,5 @@
-import type {
-  CompiledFunction,
-  CompiledModel,
-  CompiledTensor,
-  Dispatch,
-  Instruction,
-} from "../compiled/generated/model";
+import type { CompiledFunction, CompiledModel, CompiledTensor, Dispatch } from "../compiled/generated/model";
+import { dispatchesOf, partsOf } from "../compiled/steps";
 import { bytesOf } from "../program/dtypes";
 import { evaluate, type Sizes } from "../program/expressions";
 import type { TensorType } from "../protocol/messages";
@@ -123,13 +118,18 @@ export class OperatorCapture implements Watch {
 
   async dispatch(
     dispatch: Dispatch,
+    whole: Dispatch,
     values: Sizes,
     recording: Recording,
     encoder: Encoder,
   ): Promise<(() => void) | null> {
     const { kernels, fn } = recording.ready;
     const kernel = kernels[dispatch.kernel] as ReadyKernel;
-    if (this.chosen && !this.chosen.has(dispatch.node ?? "") && !this.chosen.has(kernel.kernel)) return null;
+    const called = [dispatch, whole].flatMap(({ node, kernel }) => [
+      node ?? "",
+      kernels[kernel]?.kernel ?? "",
+    ]);
+    if (this.chosen && !called.some((name) => this.chosen?.has(name))) return null;
     const before = Math.floor(this.turn);
     this.turn += this.share;
     if (Math.floor(this.turn) === before) return null;
@@ -316,23 +316,13 @@ function checkedNodes(
   nodes: readonly string[],
 ): ReadonlySet<string> {
   const there = new Set<string>();
-  for (const { node, kernel } of dispatchesOf(fn.code)) {
-    if (node) there.add(node);
-    there.add(kernels[kernel]?.kernel ?? "");
-  }
+  for (const dispatch of dispatchesOf(fn.code))
+    for (const { node, kernel } of [dispatch, ...partsOf(dispatch)]) {
+      if (node) there.add(node);
+      there.add(kernels[kernel]?.kernel ?? "");
+    }
   const unknown = nodes.find((node) => !there.has(node));
   if (unknown === undefined && nodes.length) return new Set(nodes);
   const what = unknown === undefined ? "nodes is empty" : `${name} has no node or kernel ${unknown}`;
   throw new TapmlError("input", what, "`model.profile` gives the nodes and kernels of a call");
-}
-
-function* dispatchesOf(code: readonly Instruction[]): Generator<Dispatch> {
-  for (const instruction of code) {
-    if (instruction.op === "dispatch") yield instruction;
-    else if (instruction.op === "loop") yield* dispatchesOf(instruction.body);
-    else if (instruction.op === "if") {
-      yield* dispatchesOf(instruction.then);
-      yield* dispatchesOf(instruction.else ?? []);
-    }
-  }
 }

@@ -1,4 +1,5 @@
 import type { CompiledTensor, Dispatch, Call as HostCall } from "../compiled/generated/model";
+import { partsOf } from "../compiled/steps";
 import { elementsOf } from "../program/dtypes";
 import { ExpressionError, evaluate, extent, type Sizes } from "../program/expressions";
 import type { HostModules, TensorData } from "./api";
@@ -19,9 +20,10 @@ export interface Waiting {
 
 /** Sees each dispatch of a recording that keeps them apart. */
 export interface Watch {
-  /** Before it is encoded; what it gives is called after. */
+  /** Before `whole` is encoded, which it is or is a part of; what it gives is called after. */
   dispatch(
     dispatch: Dispatch,
+    whole: Dispatch,
     values: Sizes,
     recording: Recording,
     encoder: Encoder,
@@ -127,10 +129,12 @@ export class Interpreter {
   }
 
   private async watched(watch: Watch, dispatch: Dispatch, values: Sizes, encoder: Encoder): Promise<Sizes> {
-    const after = await watch.dispatch(dispatch, values, this.recording, encoder);
+    const after: ((() => void) | null)[] = [];
+    for (const part of partsOf(dispatch))
+      after.push(await watch.dispatch(part, dispatch, values, this.recording, encoder));
     const flat = this.flatOf(dispatch, values, encoder);
     encoder.replay(flat, 0, flat.length);
-    after?.();
+    for (const copy of after) copy?.();
     return {};
   }
 

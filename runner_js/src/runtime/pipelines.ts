@@ -1,4 +1,5 @@
 import type { CompiledKernel, CompiledModel, CompiledVariant } from "../compiled/generated/model";
+import { dispatchesOf } from "../compiled/steps";
 import { compile, type Executable } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
 import { firstFitting } from "../program/requirements";
@@ -27,7 +28,10 @@ export function chooseVariants({ kernels }: CompiledModel, { capabilities }: Gpu
   });
 }
 
-/** Compiles each text once, several at a time; `done` after each kernel. Throws a DeviceFailure that names the kernel. */
+/**
+ * Compiles each text once, several at a time; `done` after each kernel. What is only a part of dispatches, which their
+ * kernels do the work of, is not compiled. Throws a DeviceFailure that names the kernel.
+ */
 export async function compileKernels(
   model: CompiledModel,
   variants: readonly CompiledVariant[],
@@ -45,6 +49,9 @@ export async function compileKernels(
     }
     return found;
   };
+  const dispatched = new Set(
+    Object.values(model.functions).flatMap(({ code }) => [...dispatchesOf(code)].map(({ kernel }) => kernel)),
+  );
   const ready: ReadyKernel[] = [];
   let next = 0;
   const work = async () => {
@@ -53,7 +60,8 @@ export async function compileKernels(
       signal.throwIfAborted();
       const { kernel, symbols } = model.kernels[index] as CompiledKernel;
       const variant = variants[index] as CompiledVariant;
-      const entries = await Promise.all(variant.entry_points.map((entry) => compiled(kernel, entry)));
+      const entry_points = dispatched.has(index) ? variant.entry_points : [];
+      const entries = await Promise.all(entry_points.map((entry) => compiled(kernel, entry)));
       const executables = variant.launches.map(
         (launch) =>
           entries[variant.entry_points.findIndex(({ name }) => name === launch.entry_point)] as Executable,
