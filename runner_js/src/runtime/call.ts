@@ -160,14 +160,14 @@ function prepared(
   sizes: Sizes,
   capture: OperatorCapture | null,
 ): Recorded {
-  const { queue } = session.gpu.device;
   const wanted = inputs.map((input) => {
     if ("buffer" in input) return input.buffer;
     return Math.max(4, "bytes" in input ? input.bytes.length : paddedBytes(bytesOf(input.type)));
   });
   const bound = states.bind(name, wanted, outputs);
   inputs.forEach((input, i) => {
-    if ("bytes" in input && input.bytes.length) queue.writeBuffer(bound[i] as GPUBuffer, 0, input.bytes);
+    if ("bytes" in input && input.bytes.length) session.write(bound[i] as GPUBuffer, input.bytes);
+    else if ("output" in input) session.overwritten(bound[i] as GPUBuffer);
   });
   try {
     return capture ? states.apart(name, kernels, sizes, capture) : states.at(name, kernels, sizes);

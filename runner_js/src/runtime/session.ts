@@ -8,6 +8,8 @@ import type { Allocations } from "./memory";
 /** Buffers to map that wait to be used again: of few bytes, as a token has, there are many under way at a time. */
 const IDLE_STAGINGS = { few: 16, many: 2 };
 const FEW_BYTES = 4096;
+/** Of an input that is compared before it is written again: a write costs the host as much as some dispatches. */
+const FEW_HELD = 64;
 
 const STORAGE = 0x80; // GPUBufferUsage.STORAGE
 const COPY_SRC = 0x4;
@@ -32,6 +34,8 @@ export class Session {
   /** Of each sequence. */
   readonly states = new Set<Held>();
   private readonly stagings: GPUBuffer[] = [];
+  /** What was written last into inputs that are small. */
+  private readonly held = new WeakMap<GPUBuffer, Uint8Array>();
 
   constructor(
     readonly gpu: Gpu,
@@ -58,6 +62,20 @@ export class Session {
   /** A buffer of weights; calls only read it. */
   weightBuffer(index: number): GPUBuffer {
     return this.weights[index] as GPUBuffer;
+  }
+
+  /** An input's bytes are these from now on. */
+  write(target: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): void {
+    const held = this.held.get(target);
+    if (held?.length === bytes.length && held.every((byte, i) => byte === bytes[i])) return;
+    if (bytes.length <= FEW_HELD) this.held.set(target, bytes.slice());
+    else this.held.delete(target);
+    this.gpu.device.queue.writeBuffer(target, 0, bytes);
+  }
+
+  /** Something else is written into an input. */
+  overwritten(target: GPUBuffer): void {
+    this.held.delete(target);
   }
 
   /** Everything but the states; nothing of it may be encoded. */
