@@ -287,3 +287,40 @@ def appended() -> Json:
     shard = {"sha256": "0" * 64, "bytes": 64, "buffer": 0, "offset": 0}
     state = {"name": "cache", "dtype": "float32", "shape": whole, "initial": None}
     return document({"main": main}, [append], symbols=[n], states=[state], weights={"buffers": [64], "shards": [shard]})
+
+
+def beside() -> Json:
+    """One dispatch does the work of two: of `negate`, and of `append`, which writes over a state."""
+    n = {"name": "n", "minimum": 1, "maximum": 4}
+    rows, cache = ["n", 2], [8, 2]
+    negate = kernel("negate", [argument("input", rows), argument("output", rows)], [n])
+    places = argument("input", ["n"], "int32")
+    append = kernel(
+        "append",
+        [argument("input", cache), argument("input", rows), places, argument("output", cache, overwrites=0)],
+        [n],
+    )
+    both = kernel(
+        "both",
+        [
+            *(argument("input", rows), argument("input", cache), places),
+            *(argument("output", rows), argument("output", cache, overwrites=1)),
+        ],
+        [n],
+    )
+    tensors = [
+        tensor("x", rows, "input", 0),
+        tensor("places", ["n"], "input", 1, dtype="int32"),
+        tensor("cache", cache, "state", 0),
+        tensor("y", rows, "output", 0),
+        tensor("z", rows, "input", 2),
+    ]
+    parts = [
+        {"kernel": 0, "operands": [0, 3], "node": "n0"},
+        {"kernel": 1, "operands": [2, 0, 1, 2], "node": "n1"},
+    ]
+    code = [{"op": "dispatch", "kernel": 2, "operands": [0, 2, 1, 3, 2], "node": "n0 + n1", "parts": parts}]
+    inputs = [{"name": "x", "tensor": 0}, {"name": "places", "tensor": 1}, {"name": "z", "tensor": 4}]
+    main = {"inputs": inputs, "outputs": [{"name": "y", "tensor": 3}], "arena": [], "tensors": tensors, "code": code}
+    state = {"name": "cache", "dtype": "float32", "shape": cache, "initial": None}
+    return document({"main": main}, [negate, append, both], symbols=[n], states=[state])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from compiled_models import appended, chained, doubled, generating, growing, looped
+from compiled_models import appended, beside, chained, doubled, generating, growing, looped
 from tapml.compiled.model import CompiledModel
 from tapml.compiled.verify import verify
 from tapml.errors import InputError
@@ -25,11 +25,13 @@ def test_the_documents_are_those_by_hand() -> None:
         "generating": generating(),
         "growing": growing(),
         "appended": appended(),
+        "beside": beside(),
     }
 
 
 @pytest.mark.parametrize(
-    "document", [chained(), looped(), generating(), growing(), appended(), doubled()[0].model_dump(by_alias=True)]
+    "document",
+    [chained(), looped(), generating(), growing(), appended(), beside(), doubled()[0].model_dump(by_alias=True)],
 )
 def test_a_whole_model_is_proven(document: Any) -> None:
     verify(CompiledModel.model_validate(document))

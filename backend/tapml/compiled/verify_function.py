@@ -74,7 +74,10 @@ class FunctionProof:
             self._check_dispatch(step, found, names)
             for part in step.parts:
                 assert isinstance(part.instruction, Dispatch)
-                self._check_dispatch(part, part.instruction, names)
+                try:
+                    self._check_dispatch(part, part.instruction, names)
+                except ExpressionError as error:
+                    raise _Placed(f"{part.where}: {error}") from None
         elif isinstance(found, Copy):
             self._check_copy(found, names)
         elif isinstance(found, Let):

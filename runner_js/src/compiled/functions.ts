@@ -37,6 +37,15 @@ export function proveFunction(
       throw new ExpressionError(`${name}: ${describe(state)}, a state, is left undefined`);
 }
 
+function placed(step: Step, check: () => void): void {
+  try {
+    check();
+  } catch (cause) {
+    if (cause instanceof PlacedError || !(cause instanceof ExpressionError)) throw cause;
+    throw new PlacedError(`${step.where}: ${cause.message}`);
+  }
+}
+
 class Proof {
   constructor(
     private readonly tensors: readonly Placed[],
@@ -47,12 +56,7 @@ class Proof {
   /** `names` are those around the block, and its own when it ends. */
   checkBlock(steps: readonly Step[], names: Names, owners: Owners): void {
     for (const step of steps) {
-      try {
-        this.#check(step, names, owners);
-      } catch (cause) {
-        if (cause instanceof PlacedError || !(cause instanceof ExpressionError)) throw cause;
-        throw new PlacedError(`${step.where}: ${cause.message}`);
-      }
+      placed(step, () => this.#check(step, names, owners));
     }
   }
 
@@ -78,7 +82,8 @@ class Proof {
     }
     if (found.op === "dispatch") {
       this.#checkDispatch(step, found, names);
-      for (const part of step.parts ?? []) this.#checkDispatch(part, part.instruction as Dispatch, names);
+      for (const part of step.parts ?? [])
+        placed(part, () => this.#checkDispatch(part, part.instruction as Dispatch, names));
     } else if (found.op === "copy") this.#checkCopy(found, names);
     else if (found.op === "let") addName(found.name, names, this.algebra.value(found.value, names));
     else if (found.op === "read") this.#checkRead(found, names);
