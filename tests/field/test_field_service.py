@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -254,3 +255,20 @@ def test_the_first_page_lists_what_is_served(field: Field) -> None:
     served = field.client.get("/").json["served"]
     rules = {one.rule.split("/")[2] for one in field.client.application.url_map.iter_rules() if "/field/" in one.rule}
     assert {line.split("/")[2].partition("?")[0] for line in served} == rules
+
+
+def test_pages_with_an_agent_may_run_python_and_connect_to_the_tunnel_of_their_host(tmp_path: Path) -> None:
+    for folder in ("pages", "group"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "pages" / "index.html").write_text("<!doctype html>")
+    policies = {}
+    with FieldServer(tmp_path / "group", tmp_path / "field.sqlite3", pages=tmp_path / "pages") as server:
+        for path in ("/pages/", "/static/agent/tapml-vm.js", "/static/console/index.html", "/"):
+            with urllib.request.urlopen(server.url + path) as answer:
+                policies[path] = answer.headers["Content-Security-Policy"]
+        tunnel = server.tunnel_url.removesuffix("/field/tunnel")
+    for path in ("/pages/", "/static/agent/tapml-vm.js"):
+        assert "script-src 'self' 'wasm-unsafe-eval';" in policies[path]
+        assert f"connect-src 'self' {tunnel};" in policies[path]
+    assert "wasm-unsafe-eval" not in policies["/static/console/index.html"]
+    assert "script-src" not in policies["/"]

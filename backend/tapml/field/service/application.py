@@ -40,6 +40,9 @@ _BYTES = "application/octet-stream"
 _MOST_BODY = 10_000
 _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
+_HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
+_AGENTS = ("/pages/", "/static/agent/")
+_SCRIPTS = ("text/javascript", "application/javascript")  # as Python and the system call them
 _SERVED = [
     "GET /field/answer",
     "POST /field/reports",
@@ -77,11 +80,13 @@ def create_app(
     traffic: Callable[[], Traffic] | None = None,
     pages: Folder | None = None,
     limiter: Limiter | None = None,
+    tunnel_port: Callable[[], int] | None = None,
 ) -> Flask:
     """`grants`: the public key of who signs grants; without it nobody has exclusive files. `origins`: whose pages may
     ask. `local`: only this machine may, by its own names. `judging`: takes samples, and gives the tests made of them.
     `console_key`: opens the console, which shows `traffic`. `pages`: web pages of this origin, at /pages/.
-    `limiter`: how often an address and a device may ask; without it there is no limit."""
+    `limiter`: how often an address and a device may ask; without it there is no limit. `tunnel_port`: of this host,
+    to which these pages may connect as well."""
     app = Flask("tapml.field", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = _MOST_BODY
     app.url_map.merge_slashes = False
@@ -102,8 +107,10 @@ def create_app(
     def finish(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
         # Of a page, and of a script, for a worker has the policy that its script came with.
-        runs = response.mimetype in ("text/html", "text/javascript")
-        response.headers["Content-Security-Policy"] = POLICY if runs else _NO_PAGE
+        runs = response.mimetype in ("text/html", *_SCRIPTS)
+        of_agents = request.path.startswith(_AGENTS)
+        policy = _agent_policy(tunnel_port) if of_agents else POLICY
+        response.headers["Content-Security-Policy"] = policy if runs else _NO_PAGE
         if runs:
             response.headers["Referrer-Policy"] = "no-referrer"
         response.headers.setdefault("Cache-Control", "no-store")
@@ -200,6 +207,15 @@ def create_app(
         console_views.add(looked_at, state, console_key, traffic)
     app.register_blueprint(looked_at)
     return app
+
+
+def _agent_policy(tunnel_port: Callable[[], int] | None) -> str:
+    """Of pages with an agent and of its workers: Python is WebAssembly, and the tunnel has a port of its own."""
+    policy = POLICY.replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
+    if tunnel_port is None or (found := _HOST.fullmatch(request.host)) is None:
+        return policy
+    scheme = "wss" if request.is_secure else "ws"
+    return policy.replace("connect-src 'self'", f"connect-src 'self' {scheme}://{found[1]}:{tunnel_port()}")
 
 
 def _limited(limiter: Limiter) -> Response | None:
