@@ -35,10 +35,12 @@ agent.on("sampled", ({ task, version, bytes, counted }) => {
   element("sent").textContent += `a call of ${task} ${version}: ${bytes} bytes, counted: ${counted}\n`;
 });
 agent.on("failed", ({ task, message }) => console.error(`${task}: ${message}`));
+/** Tasks that run: what is new is asked for while Python starts. */
+const running = new Set();
 for (;;) {
   try {
     await agent.pull();
-    for (const task of agent.tasks.values()) await task.start({ words: words() });
+    for (const task of agent.tasks.values()) void run(task);
     const held = [...agent.tasks.values()].map(({ name, version }) => `${name} ${version}`);
     element("status").textContent = `${agent.device} holds ${held.join(", ") || "nothing"}`;
   } catch (error) {
@@ -47,6 +49,13 @@ for (;;) {
   }
   // Not all devices at once.
   await new Promise((resolve) => setTimeout(resolve, EVERY_MS * (0.75 + Math.random() / 2)));
+}
+
+async function run(task) {
+  if (running.has(task)) return;
+  running.add(task);
+  await task.start({ words: words() });
+  running.delete(task);
 }
 
 /** A GPU device as this page's kind has it: without the features that it is told to go without. */

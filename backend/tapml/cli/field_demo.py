@@ -35,7 +35,7 @@ TASK = "demo/attention"
 GOOD, BROKEN = "1.0", "1.1"
 _MARK = "field-demo.txt"
 _PAGES = STATIC / "examples"
-_ONLINE_SECONDS, _WATCH_SECONDS, _RESTORE_SECONDS = 180.0, 180.0, 90.0
+_OPEN_SECONDS, _ONLINE_SECONDS, _WATCH_SECONDS, _RESTORE_SECONDS = 180.0, 60.0, 180.0, 90.0
 """The most that each part takes."""
 
 
@@ -125,8 +125,12 @@ def _released(
 ) -> dict[str, Any]:
     state = server.state
     console.rule(f"2. {len(fleet.devices)} headless browsers: {GOOD} for all of them", align="left")
-    state.store.add(_plan(group, GOOD, options.device, []), milliseconds())
-    with fleet.opened(options.device, page):
+    good = state.store.add(_plan(group, GOOD, options.device, []), milliseconds())
+
+    def runs(device: str) -> bool:
+        return state.store.reported(good, device)
+
+    with fleet.opened(options.device, page, runs, _OPEN_SECONDS):
         online = _until(lambda: _holding(state, GOOD) == len(fleet.devices), _ONLINE_SECONDS)
         there = _holding(state, GOOD)
         console.print(

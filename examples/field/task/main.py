@@ -1,7 +1,8 @@
 """Runs the version's model with what the page gives."""
 
-import tapml
 import tapml.arrays as np
+
+import tapml
 
 MODEL = tapml.load("model.tapml")
 
