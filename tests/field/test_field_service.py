@@ -126,6 +126,24 @@ def test_reports_move_a_release_and_a_failure_takes_it_back_from_everybody(field
         assert answer.json == {"install": [], "remove": [TASK]}
 
 
+def test_why_runs_failed_is_told_by_version_and_browser(field: Field) -> None:
+    field.release("1.1", [{"kind": "full"}])
+    field.state.look()
+    failure = {"kind": "exception", "what": "ValueError at main.py:12"}
+    for device in (*IDS[:2], IDS[0]):
+        field.report(device, version="1.1", failed=True, failure=failure)
+    assert field.report(IDS[2], version="1.1")
+    # Its first run was good and counts; why a later one was not is told.
+    assert not field.report(IDS[2], version="1.1", failed=True, failure={"kind": "time"})
+    one, other = field.store.failed_runs()
+    assert (one["kind"], one["what"], one["devices"]) == ("exception", "ValueError at main.py:12", 2)
+    assert (one["browser"], one["gpu"]) == ("chromium 156", "")
+    assert (other["kind"], other["what"], other["devices"]) == ("time", "", 1)
+    for what in ("my name is Ann", "ValueError at /etc/passwd", "x" * 200):
+        told = {"task": TASK, "version": "1.1", "failed": True, "failure": {**failure, "what": what}}
+        assert field.client.post("/field/reports", json=told, headers=header(IDS[3])).status_code == 400
+
+
 def test_of_a_watched_share_reports_count_and_every_device_of_a_named_step(field: Field, tmp_path: Path) -> None:
     state = FleetState(
         field.store, FleetStore(tmp_path / "field.sqlite3"), field.samples, lambda: field.now, share=0.25

@@ -3,6 +3,7 @@ import type { AgentOptions, Sampled, TaskModel, TaskRun, VmWorker } from "./api"
 import { readAnswer } from "./documents";
 import { createAgent } from "./index";
 import { SERVICE, Service } from "./published.testing";
+import { placeOf } from "./reports";
 import { Sampler } from "./samples";
 import { memoryStore } from "./store";
 
@@ -175,4 +176,28 @@ it("a browser of a simulation step has the name that it was given", async () => 
   expect(JSON.parse(agent.profile()).device).toBe("simulated-0123456789");
   agent.close();
   await expect(createAgent({ ...given, device: "short" })).rejects.toThrow('"short" is no name of a device');
+});
+
+describe("of a traceback type and place are told, and nothing that the exception says", () => {
+  const HEAD = "Traceback (most recent call last):";
+  const FRAMES =
+    '  File "/task/main.py", line 7, in run\n    x = f(y)\n        ~^^^\n  File "/task/shop/prices.py", line 12, in f';
+  const OTHER = '  File "/lib/python314.zip/json/decoder.py", line 356, in decode';
+  it.each([
+    [`${HEAD}\n${FRAMES}\nValueError: secret of a user`, "ValueError at shop/prices.py:12"],
+    [
+      `${HEAD}\n${FRAMES}\n${OTHER}\njson.decoder.JSONDecodeError: secret`,
+      "json.decoder.JSONDecodeError at shop/prices.py:12",
+    ],
+    [`${HEAD}\n${FRAMES}\nKeyError\n`, "KeyError at shop/prices.py:12"],
+    [
+      `${HEAD}\n${FRAMES}\nKeyError: 1\n  File "/task/secret.py", line 1, in x\nSecret: 2`,
+      "KeyError at shop/prices.py:12",
+    ],
+    [`${HEAD}\n${OTHER}\nKeyError: 1`, ""],
+    [`${HEAD}\n${FRAMES}\n`, ""],
+    [`${HEAD}\n${FRAMES}\nsecret of a user`, ""],
+    ["it ran longer than 2 s", ""],
+    ["", ""],
+  ])("%j", (traceback, told) => expect(placeOf(traceback)).toBe(told));
 });

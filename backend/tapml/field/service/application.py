@@ -58,6 +58,15 @@ _ALLOWED_HEADERS = f"{HEADER}, {GRANT_HEADER}, Content-Type, Range"
 _EXPOSED_HEADERS = f"{ANSWER_HEADER}, Retry-After"
 
 
+class RunFailed(Message):
+    """Why a run failed; a text of the task's own might have its user's data in it, and is not taken."""
+
+    kind: Literal["start", "exception", "time", "crash", "queue", "storage"]
+    what: Annotated[
+        str, Field(pattern=r"^(?:[A-Za-z_][A-Za-z0-9_.]{0,63} at [A-Za-z0-9_./+@-]{1,100}:[0-9]{1,6})?$")
+    ] = ""
+
+
 class Report(Message):
     """Of one run of a task."""
 
@@ -66,6 +75,7 @@ class Report(Message):
     failed: bool
     ms: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """How long it took."""
+    failure: RunFailed | None = None
 
 
 def create_app(
@@ -139,7 +149,8 @@ def create_app(
     @app.post("/field/reports")
     def report() -> Response:
         found = validated("the report", Report, json_object(), "; send what @tapml/agent sends")
-        counted = state.report(_profile(), found.task, found.version, found.failed, found.ms)
+        failure = None if found.failure is None else (found.failure.kind, found.failure.what)
+        counted = state.report(_profile(), found.task, found.version, found.failed, found.ms, failure)
         return jsonify({"counted": counted})
 
     @app.post("/field/samples")

@@ -70,6 +70,16 @@ class FleetStore:
             return [] if connection is None else [(row[0], row[1]) for row in connection.execute(query)]
 
 
+def browser_of(profile: Profile) -> str:
+    """Name and version."""
+    return f"{profile.browser.name} {profile.browser.version}"
+
+
+def gpu_of(profile: Profile) -> str:
+    """Vendor and architecture; empty where neither is told."""
+    return f"{profile.gpu.vendor} {profile.gpu.architecture}".strip()
+
+
 def _driven(release: Release) -> Iterator[str]:
     for step in release.plan.steps:
         if isinstance(step, NamedStep) and step.browsers:
@@ -81,8 +91,8 @@ def _told(profile: Profile, at: int) -> dict[str, Any]:
         "device": profile.device,
         "at": at,
         "app": profile.app,
-        "browser": f"{profile.browser.name} {profile.browser.version}",
-        "gpu": f"{profile.gpu.vendor} {profile.gpu.architecture}".strip(),
+        "browser": browser_of(profile),
+        "gpu": gpu_of(profile),
         "holds": json.dumps(profile.holds),
     }
 
