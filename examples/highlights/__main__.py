@@ -29,7 +29,7 @@ SENT = 0.12
 """The share of images that the cloud is to be asked about, as in the seed."""
 
 _HERE = Path(__file__).parent
-_LOOK_SECONDS, _LATE_SECONDS = 0.05, 60.0
+_LOOK_SECONDS, _LATE_SECONDS = 0.05, 120.0
 
 
 class Cloud:

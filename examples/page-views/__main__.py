@@ -42,7 +42,7 @@ _IN_VIEW = """[...document.querySelectorAll("#others button")].filter((card) => 
   const { top, bottom } = card.getBoundingClientRect();
   return top >= 0 && bottom <= innerHeight;
 }).map((card) => card.dataset.tapmlId)"""
-_LOOK_SECONDS, _LATE_SECONDS = 0.02, 60.0
+_LOOK_SECONDS, _LATE_SECONDS = 0.02, 120.0
 _MOST_TEXT, _MOST_KEYWORDS = 800, 12
 Item = dict[str, Any]
 
