@@ -13,11 +13,11 @@ STATIC := backend/tapml/server/static
 CACHE := $(or $(TAPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tapml)
 WASM := $(CACHE)/wasm-runtime/.ready
 STEP := scripts/step
-PYTHON_SOURCES := backend tests e2e benchmarks scripts training
+PYTHON_SOURCES := backend tests e2e benchmarks scripts training examples
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -36,6 +36,8 @@ help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
 	@echo 'make demo MODEL=tiny  the same with a language model that writes in a page (PyTorch is installed)'
 	@echo 'make examples   set up, then build three models and serve pages that run them (PORT=8808; PyTorch is installed)'
+	@echo 'make example-highlights  a small model on the device, and a larger one for what it is not sure of (docs/field.md), a minute'
+	@echo 'make example-page-views  what happened on a page becomes 128 bytes on the device, a minute (DEVICE=firefox JSON=FILE for both)'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
 	@echo 'make slow-test  the slow tests; CI runs both'
 	@echo 'make setup      set up to run tapml and to work on it'
@@ -157,6 +159,9 @@ demo: setup-run $(if $(filter tiny,$(MODEL)),$(STAMPS)/transformers)
 examples: setup-run $(STAMPS)/transformers
 	$(BIN)/python scripts/examples build/examples chromium --port $(or $(PORT),8808)
 	$(BIN)/tapml serve --models build/examples --pages examples --port $(or $(PORT),8808)
+
+example-highlights example-page-views: example-%: setup-dev
+	$(BIN)/python examples/$* --device $(or $(DEVICE),chromium) $(if $(JSON),--json $(JSON))
 
 # Checks and JavaScript's tests beside Python's; the browsers of the end-to-end tests have the machine for themselves,
 # and the last word.

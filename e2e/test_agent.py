@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -272,5 +273,9 @@ def test_a_task_runs_beside_a_page_and_reaches_nothing_else(
             eventually(page, lambda: store.counts(release).devices > 0, "no report of the device came")
             counts = store.counts(release)
             assert (counts.devices, counts.failed) == (1, 0)  # by the device's first report
+            with opened(browser) as console:
+                console.goto(f"{field.console}/failures")
+                why = re.compile(r"highlight 1\.0 ran too long KeyboardInterrupt at main\.py:\d+")
+                expect(console.get_by_role("row", name=why)).to_be_visible()
         assert evil.asked == ["/control"]
         assert own.asked == []

@@ -61,6 +61,7 @@ def test_scripts_that_cannot_run_there_are_refused() -> None:
         (configuration(emit=[]), "emit"),
         (configuration(main="other"), "there is no other.py"),
         (configuration(triggers=[[]]), "triggers"),
+        (configuration(triggers=[["enter", "**"]]), "begins or ends with"),
         (configuration(schedule={"every_seconds": 0.5}), "every_seconds"),
         (configuration(needs={"network": ["https://a.example/path"]}), "network"),
         *[

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from captures import Json, capture_of, replaced
 from tapml.field.profiles import HEADER
-from tapml.field.releases import Plan
+from tapml.field.releases import NamedStep, Plan
 from tapml.field.service.application import create_app
 from tapml.field.service.console_views import KEY_HEADER
 from tapml.field.service.fleet_state import FleetState
@@ -147,6 +147,18 @@ def test_the_console_is_opened_by_its_key_alone(watched: Watched) -> None:
     assert watched.client.get("/field/console").status_code == 403
     assert watched.client.get("/field/console", headers={KEY_HEADER: "console-kez"}).status_code == 403
     assert watched.console()["releases"] == []
+
+
+def test_browsers_of_a_simulation_are_no_devices_that_hold_a_version(watched: Watched) -> None:
+    watched.release(steps=[{"kind": "simulation", "browsers": ["chromium"]}, {"kind": "full"}])
+    (release,) = watched.state.releases
+    simulation = release.plan.steps[0]
+    assert isinstance(simulation, NamedStep)
+    for device in (*simulation.devices, IDS[0]):
+        watched.client.get("/field/answer", headers=header(device, holds={TASK: "1.0"}))
+    watched.state.seen.look()
+    assert [one["device"] for one in watched.state.fleet.devices()] == [IDS[0]]
+    assert watched.state.fleet.coverage(release)[-1][1] == 1
 
 
 def test_coverage_is_who_says_that_it_holds_the_version(watched: Watched) -> None:

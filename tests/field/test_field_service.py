@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -123,6 +124,24 @@ def test_reports_move_a_release_and_a_failure_takes_it_back_from_everybody(field
     for device in (*IDS[:3], *devices[:3]):
         answer = field.client.get("/field/answer", headers=header(device, holds=holding, app="0.1"))
         assert answer.json == {"install": [], "remove": [TASK]}
+
+
+def test_why_runs_failed_is_told_by_version_and_browser(field: Field) -> None:
+    field.release("1.1", [{"kind": "full"}])
+    field.state.look()
+    failure = {"kind": "exception", "what": "ValueError at main.py:12"}
+    for device in (*IDS[:2], IDS[0]):
+        field.report(device, version="1.1", failed=True, failure=failure)
+    assert field.report(IDS[2], version="1.1")
+    # Its first run was good and counts; why a later one was not is told.
+    assert not field.report(IDS[2], version="1.1", failed=True, failure={"kind": "time"})
+    one, other = field.store.failed_runs()
+    assert (one["kind"], one["what"], one["devices"]) == ("exception", "ValueError at main.py:12", 2)
+    assert (one["browser"], one["gpu"]) == ("chromium 156", "")
+    assert (other["kind"], other["what"], other["devices"]) == ("time", "", 1)
+    for what in ("my name is Ann", "ValueError at /etc/passwd", "x" * 200):
+        told = {"task": TASK, "version": "1.1", "failed": True, "failure": {**failure, "what": what}}
+        assert field.client.post("/field/reports", json=told, headers=header(IDS[3])).status_code == 400
 
 
 def test_of_a_watched_share_reports_count_and_every_device_of_a_named_step(field: Field, tmp_path: Path) -> None:
@@ -254,3 +273,20 @@ def test_the_first_page_lists_what_is_served(field: Field) -> None:
     served = field.client.get("/").json["served"]
     rules = {one.rule.split("/")[2] for one in field.client.application.url_map.iter_rules() if "/field/" in one.rule}
     assert {line.split("/")[2].partition("?")[0] for line in served} == rules
+
+
+def test_pages_with_an_agent_may_run_python_and_connect_to_the_tunnel_of_their_host(tmp_path: Path) -> None:
+    for folder in ("pages", "group"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "pages" / "index.html").write_text("<!doctype html>")
+    policies = {}
+    with FieldServer(tmp_path / "group", tmp_path / "field.sqlite3", pages=tmp_path / "pages") as server:
+        for path in ("/pages/", "/static/agent/tapml-vm.js", "/static/console/index.html", "/"):
+            with urllib.request.urlopen(server.url + path) as answer:
+                policies[path] = answer.headers["Content-Security-Policy"]
+        tunnel = server.tunnel_url.removesuffix("/field/tunnel")
+    for path in ("/pages/", "/static/agent/tapml-vm.js"):
+        assert "script-src 'self' 'wasm-unsafe-eval';" in policies[path]
+        assert f"connect-src 'self' {tunnel};" in policies[path]
+    assert "wasm-unsafe-eval" not in policies["/static/console/index.html"]
+    assert "script-src" not in policies["/"]

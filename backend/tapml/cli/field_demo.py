@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,6 +17,7 @@ from tapml.cli.commands import carved_by, free_port
 from tapml.cli.field_demo_fleet import Fleet, fleet_of
 from tapml.cli.field_demo_model import VARIANT, add_variant, attention
 from tapml.cli.field_demo_proof import reproduced
+from tapml.cli.field_publishing import WorkingCopy
 from tapml.cli.field_releases import wait_until_stopped
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.errors import InputError
@@ -26,9 +25,8 @@ from tapml.field.releases import Plan, Release, step_name
 from tapml.field.service.fleet_state import FleetState, milliseconds
 from tapml.field.service.serving import FieldServer
 from tapml.field.signing import SigningKey, new_key
-from tapml.field.tasks.publish import publish, published_path, scenario_path
+from tapml.field.tasks.publish import published_path
 from tapml.field.tasks.published import Published
-from tapml.field.tasks.repository import Repository
 from tapml.reports.progress import ProgressReport
 from tapml.server.pages import STATIC
 from tapml.suite import Suite
@@ -36,7 +34,8 @@ from tapml.suite import Suite
 TASK = "demo/attention"
 GOOD, BROKEN = "1.0", "1.1"
 _MARK = "field-demo.txt"
-_ONLINE_SECONDS, _WATCH_SECONDS, _RESTORE_SECONDS = 180.0, 180.0, 90.0
+_PAGES = STATIC / "examples"
+_OPEN_SECONDS, _ONLINE_SECONDS, _WATCH_SECONDS, _RESTORE_SECONDS = 180.0, 60.0, 180.0, 90.0
 """The most that each part takes."""
 
 
@@ -53,7 +52,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
                   f"the feature subgroups: it overflows where values are larger than those of the lab")  # fmt: skip
     page = f"/pages/field/?key={key.public}"
     with FieldServer(
-        group, group / "field.sqlite3", port=free_port(options.port), suites=[suite.path], pages=STATIC / "examples",
+        group, group / "field.sqlite3", port=free_port(options.port), suites=[suite.path], pages=_PAGES,
         simulation_page=page,
     ) as server:  # fmt: skip
         fleet = fleet_of(options.browsers, _plan(group, BROKEN, options.device, []))
@@ -91,30 +90,14 @@ def _published(folder: Path, group: Path, progress: Console) -> tuple[SigningKey
     key = new_key(folder / "key.pem")
     with ProgressReport(progress) as report:
         suite = carved_by(TASK, lambda **_: attention(), folder / "attention.suite", report)
-    scenario, branch = TASK.split("/")
-    Repository.init(scenario_path(group, scenario))
-    work = folder / branch
-    _git(folder, "init", "--quiet", "-b", branch, str(work.resolve()))
+    work = WorkingCopy(folder / "attention", group, TASK, key)
+    shutil.copytree(_PAGES / "field/task", work.path, dirs_exist_ok=True)
     for version in (GOOD, BROKEN):
         if version == BROKEN:
             suite = add_variant(suite)
-        build(suite, work / "model.tapml", overwrite=True)
-        _git(work, "add", "-A")
-        _git(work, "commit", "--quiet", "-m", version)
-        _git(work, "tag", f"{branch}/{version}")
-        _git(work, "push", "--quiet", str(scenario_path(group, scenario).resolve()), branch, f"{branch}/{version}")
-        publish(group, TASK, version, key)
+        build(suite, work.path / "model.tapml", overwrite=True)
+        work.publish(version)
     return key, suite
-
-
-def _git(folder: Path, *arguments: str) -> None:
-    """With a name of its own, for git need not know the user's."""
-    who = {f"GIT_{role}_{what}": "demo@localhost" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    try:
-        subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, env={**os.environ, **who})
-    except (OSError, subprocess.CalledProcessError) as error:
-        told = getattr(error, "stderr", b"") or b""
-        raise InputError(f"git {arguments[0]} failed: {told.decode(errors='replace').strip() or error}") from error
 
 
 def _plan(group: Path, version: str, browser: str, beta: list[str]) -> Plan:
@@ -142,8 +125,12 @@ def _released(
 ) -> dict[str, Any]:
     state = server.state
     console.rule(f"2. {len(fleet.devices)} headless browsers: {GOOD} for all of them", align="left")
-    state.store.add(_plan(group, GOOD, options.device, []), milliseconds())
-    with fleet.opened(options.device, page):
+    good = state.store.add(_plan(group, GOOD, options.device, []), milliseconds())
+
+    def runs(device: str) -> bool:
+        return state.store.reported(good, device)
+
+    with fleet.opened(options.device, page, runs, _OPEN_SECONDS):
         online = _until(lambda: _holding(state, GOOD) == len(fleet.devices), _ONLINE_SECONDS)
         there = _holding(state, GOOD)
         console.print(

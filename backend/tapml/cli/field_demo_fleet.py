@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from tapml.field.decisions import device_key, position, release_salt
 from tapml.field.releases import Plan
 
 _PROCESSES = 2
+_LOOK_SECONDS = 0.1
 _SHARE = 5, 2
 """Of every five users two have subgroups."""
 _BETA = 2
@@ -32,15 +34,20 @@ class Fleet:
     beta: list[str]
 
     @contextlib.contextmanager
-    def opened(self, browser: str, page: str) -> Iterator[None]:
-        """Every device has a page of its own in a context of its own, for the length of a `with` block."""
+    def opened(self, browser: str, page: str, runs: Callable[[str], bool], seconds: float) -> Iterator[None]:
+        """Every device has a page of its own in a context of its own, for the length of a `with` block. Where one is
+        opened, the one before it has run its task, as `runs` tells, or `seconds` have gone by: Python of forty at once
+        would not start in time."""
+        deadline = time.monotonic() + seconds
         with contextlib.ExitStack() as held:
             groups = [self.devices[first::_PROCESSES] for first in range(_PROCESSES)]
 
             def open_all(group: tuple[str, ...]) -> None:
                 addresses = [self._address(page, device) for device in group]
                 process = held.enter_context(start(browser, addresses[0]))
-                for address in addresses[1:]:
+                for before, address in zip(group, addresses[1:], strict=False):
+                    while not runs(before) and time.monotonic() < deadline:
+                        time.sleep(_LOOK_SECONDS)
                     process.open_beside(address)
 
             with ThreadPoolExecutor(_PROCESSES) as workers:

@@ -144,8 +144,8 @@ def _demo(commands: Commands) -> None:
         help="release a model to 40 headless browsers, of which some compute it wrongly",
         description="Release a model to headless browsers of this machine. A second version has a kernel that is wrong "
         "on some of them: what their GPUs gave is sampled and computed again, the release is rolled back, and a link "
-        "reproduces what was wrong. Takes two to three minutes on two cores, and eight at most. Exit code 0 where all "
-        "of that happened. With --json it exits then; else it goes on serving the console.",
+        "reproduces what was wrong. Takes five minutes on two busy cores, nine at most, and 7 GB of memory. "
+        "Exit code 0 where all of that happened. With --json it exits then; else it goes on serving the console.",
     )  # fmt: skip
     parser.add_argument("--device", default="chromium", help="browser to start (default chromium)")
     parser.add_argument("--browsers", type=_browsers, default=40, metavar="N", help="how many users (default 40)")

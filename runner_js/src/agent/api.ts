@@ -7,7 +7,7 @@ export type * from "./storage/types";
 export interface TaskConfiguration {
   /** The Python module whose function `run(event)` is called. */
   readonly main: string;
-  /** Sequences of event ids that start it; "*" stands for any one. */
+  /** Sequences of event ids that start it; "*" stands for any one, "**" for any number of them. */
   readonly triggers: readonly (readonly string[])[];
   /** The agent itself starts it that often, while the page is open. */
   readonly schedule: { readonly every_seconds: number } | null;
@@ -49,6 +49,19 @@ export interface Emitted {
   readonly at: number;
 }
 
+/** What a GPU computed for a task's model, with its inputs: it has left this device. */
+export interface Sampled {
+  readonly task: string;
+  readonly version: string;
+  readonly bytes: number;
+  /** How many operator calls are in it. */
+  readonly operators: number;
+  /** Whether the service keeps it, to compute it again. */
+  readonly counted: boolean;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
 export interface TaskRun {
   readonly task: string;
   readonly version: string;
@@ -75,6 +88,7 @@ export interface AgentEvents {
   emitted: Emitted;
   failed: TaskFailure;
   ran: TaskRun;
+  sampled: Sampled;
   /** Where tasks keep what they keep; told when the first of them does. */
   storage: Place;
 }
@@ -100,6 +114,11 @@ export interface VmWorker {
 export interface TaskModel {
   readonly outputs: readonly { readonly name: string; readonly shape: readonly unknown[] }[];
   run(inputs: Record<string, { data: never; shape: readonly number[] }>): Promise<Record<string, unknown>>;
+  /** Of the next call. Without it nothing is sampled. */
+  capture?(options: {
+    sample: number;
+    signal: AbortSignal;
+  }): Promise<{ readonly file: Blob; readonly operators: readonly unknown[] }>;
   dispose(): void;
 }
 
@@ -121,6 +140,10 @@ export interface AgentOptions {
   readonly least?: Readonly<Record<string, string>>;
   /** `load` of @tapml/runtime, by which tasks run their models. */
   readonly load?: (url: string, options: { fetch: typeof fetch; cache: boolean }) => Promise<TaskModel>;
+  /** The page's setting: whether what its user's GPU computed for a task's models may leave, with the inputs. Without it nothing is sampled. */
+  readonly consent?: (what: { readonly task: string; readonly version: string }) => boolean;
+  /** A name in place of the one drawn at random: that which a simulation step gives to its browser. */
+  readonly device?: string;
   /** The folder with the package's files, with a / at the end: beside this module if nothing is said. */
   readonly base?: string;
   /** In place of the browser's Cache API. */

@@ -13,10 +13,16 @@ export interface Manifest {
   readonly shared: readonly TaskFile[];
   readonly exclusive: string | null;
 }
+/** By the release's plan: the share of model calls that are sampled, and of each one's operator calls. */
+export interface Sampling {
+  readonly runs: number;
+  readonly operators: number;
+}
 export interface Offer {
   readonly task: string;
   readonly version: string;
   readonly manifest: string;
+  readonly sampling?: Sampling;
 }
 export interface Answer {
   readonly install: readonly Offer[];
@@ -30,7 +36,7 @@ const DIGEST = /^[0-9a-f]{64}$/;
 const FILE =
   /^[A-Za-z0-9_](?:[A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?(?:\/[A-Za-z0-9_](?:[A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?)*$/;
 const MODULE = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
-const EVENT = /^(?:\*|[A-Za-z0-9_.:-]{1,64})$/;
+const EVENT = /^(?:\*\*?|[A-Za-z0-9_.:-]{1,64})$/;
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 /** Of tables and columns. SQLite has its own use for the others. */
 const COLUMN = /^(?!sqlite_|rowid$|oid$)[a-z][a-z0-9_]{0,62}$/;
@@ -152,9 +158,20 @@ export function readAnswer(data: Uint8Array): Answer {
         task: reader.task(offer.task, `${at}.task`),
         version: reader.version(offer.version, `${at}.version`),
         manifest: reader.digest(offer.manifest, `${at}.manifest`),
+        ...(offer.sampling !== undefined && {
+          sampling: readSampling(reader, offer.sampling, `${at}.sampling`),
+        }),
       };
     }),
     remove: reader.list(found.remove, "remove", 1000, (each, at) => reader.task(each, at)),
+  };
+}
+
+function readSampling(reader: Reader, given: unknown, field: string): Sampling {
+  const { runs, operators } = reader.object(given, field, ["runs", "operators"]);
+  return {
+    runs: reader.number(runs, `${field}.runs`, 0, 1),
+    operators: reader.number(operators, `${field}.operators`, 0, 1),
   };
 }
 
@@ -170,7 +187,9 @@ export function readConfiguration(data: Uint8Array): TaskConfiguration {
     main: reader.text(found.main ?? "main", "main", MODULE, "the name of a Python module"),
     triggers: reader.list(found.triggers ?? [], "triggers", 100, (each, at) => {
       const ids = reader.list(each, at, 32, (id, where) => reader.text(id, where, EVENT, "an event's id"));
-      return ids.length === 0 ? reader.refuse(at, "a list of events' ids") : ids;
+      if (ids.length === 0) reader.refuse(at, "a list of events' ids");
+      if (ids[0] === "**" || ids.at(-1) === "**") reader.refuse(at, "free of ** at its ends");
+      return ids;
     }),
     schedule:
       found.schedule === undefined || found.schedule === null

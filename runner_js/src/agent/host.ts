@@ -1,6 +1,7 @@
 /** What a task may use of its page, as its signed configuration and the page say. */
 import type { AgentOptions, Found, TaskConfiguration, TaskModel } from "./api";
 import type { ModelTensor } from "./messages";
+import type { Sampler } from "./samples";
 import type { TaskTables } from "./storage/tables";
 import type { Host } from "./vm";
 
@@ -22,6 +23,8 @@ export class TaskHost implements Host {
     readonly emit: (name: string, value: unknown) => void,
     /** Null where it declares that it keeps nothing. */
     readonly tables: TaskTables | null,
+    /** Null where nothing is sampled. */
+    private readonly sampler: Sampler | null = null,
   ) {}
 
   add(table: unknown, row: unknown): void {
@@ -61,13 +64,19 @@ export class TaskHost implements Host {
       const Elements = ARRAYS[dtype as keyof typeof ARRAYS];
       given[name] = { data: new Elements(data) as never, shape };
     }
-    const found = await model.run(given);
+    const run = () => model.run(given);
+    const found = await (this.sampler?.run(model, run) ?? run());
     return Object.entries(found).map(([name, data]) => {
       const array = data as InstanceType<(typeof ARRAYS)[keyof typeof ARRAYS]>;
       const shape = model.outputs.find((output) => output.name === name)?.shape ?? [];
       const known = shape.every((extent) => typeof extent === "number") ? shape : [array.length];
       return [name, dtypeOf(array), known, new Uint8Array(array.buffer, array.byteOffset, array.byteLength)];
     });
+  }
+
+  /** Whether calls of its models were sampled since it was asked last; once the samples have left. */
+  async sampled(): Promise<boolean> {
+    return (await this.sampler?.left()) ?? false;
   }
 
   /** Of rows that were added, those that are collected. */

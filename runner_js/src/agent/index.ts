@@ -7,7 +7,6 @@ import type {
   Found,
   Task,
   TaskFailure,
-  TaskRun,
   Value,
   VmWorker,
   WorkerModule,
@@ -18,6 +17,8 @@ import { TaskHost } from "./host";
 import { patient } from "./patience";
 import { deviceOf, profileHeader } from "./profile";
 import { download, pullVersion, type Source, type Version } from "./pull";
+import { Reports } from "./reports";
+import { Sampler } from "./samples";
 import { StorageClient } from "./storage/client";
 import { TaskTables } from "./storage/tables";
 import { browserStore } from "./store";
@@ -30,8 +31,6 @@ export type * from "./api";
 export { AgentError, type AgentErrorKind } from "./error";
 
 const MOST_ANSWER = 1_000_000;
-/** Milliseconds between two reports of a task that did the same. */
-const REPORT = 10_000;
 
 /** Rejects with an AgentError. What the device holds from an earlier visit is there again. */
 export async function createAgent(options: AgentOptions): Promise<Agent> {
@@ -44,7 +43,7 @@ export async function createAgent(options: AgentOptions): Promise<Agent> {
   const grant = options.grant ?? (async () => null);
   const ended = new AbortController();
   const source = { service, key, store, fetch: patient(get, ended.signal), grant };
-  const made = new PageAgent(options, source, get, ended, await deviceOf(store));
+  const made = new PageAgent(options, source, get, ended, await deviceOf(store, options.device));
   await made.restore();
   return made;
 }
@@ -58,7 +57,7 @@ interface Held {
 class PageAgent implements Agent {
   private readonly held = new Map<string, Held>();
   private readonly listeners = new Map<keyof AgentEvents, Set<(what: never) => void>>();
-  private readonly reported = new Map<string, { at: number; failed: boolean }>();
+  private readonly reports: Reports;
   private applying: Promise<void> = Promise.resolve();
   private snapshot: Promise<Uint8Array | null> | null = null;
   private readonly storage: StorageClient;
@@ -75,6 +74,7 @@ class PageAgent implements Agent {
     readonly device: string,
   ) {
     this.profile(); // too long: the page's own mistake
+    this.reports = new Reports(source, () => this.profile());
     this.storage = new StorageClient(
       () => this.spawn("tapml-storage"),
       (place) => this.say("storage", place),
@@ -202,17 +202,30 @@ class PageAgent implements Agent {
       this.say("failed", { task: name, version, kind: "storage", message, at: Date.now() });
     const { keeps } = configuration;
     const tables = keeps && new TaskTables(name, keeps, this.storage, failed);
-    const host = new TaskHost(name, configuration, files, this.options, emit, tables);
+    const host = new TaskHost(name, configuration, files, this.options, emit, tables, this.sampler(offer));
     const task = new HeldTask(name, version, configuration, {
       start: () => this.startVm(files, configuration, host),
       ran: (run) => {
         this.say("ran", run);
-        void this.report(run);
+        // First what it computed, by which the report's step is judged.
+        void host.sampled().then((sampled) => this.reports.report(run, sampled));
       },
       failed: (failure: TaskFailure) => this.say("failed", failure),
       now: () => performance.now(),
     });
     return { offer, task, host };
+  }
+
+  private sampler({ task, version, sampling }: Offer): Sampler | null {
+    const { consent } = this.options;
+    if (sampling === undefined || consent === undefined) return null;
+    return new Sampler({
+      rates: sampling,
+      consent: () => consent({ task, version }),
+      send: (file) => this.reports.sample(task, version, file),
+      sampled: (what) => this.say("sampled", { task, version, ...what }),
+      random: Math.random,
+    });
   }
 
   /** The first VM gives the others the memory of one that has just started. */
@@ -277,18 +290,6 @@ class PageAgent implements Agent {
     const offers = [...this.held.values()].map(({ offer }) => offer);
     const kept = new TextEncoder().encode(JSON.stringify(offers));
     await this.source.store.set("holds", kept).catch(() => {});
-  }
-
-  /** To the service. A run that tells nothing new is not reported. */
-  private async report({ task, version, failed, ms }: TaskRun): Promise<void> {
-    const name = `${task} ${version}`;
-    const [last, at] = [this.reported.get(name), performance.now()];
-    if (last !== undefined && at - last.at < REPORT && (last.failed || !failed)) return;
-    this.reported.set(name, { at, failed });
-    const headers = { "Tapml-Profile": this.profile(), "Content-Type": "application/json" };
-    const body = JSON.stringify({ task, version, failed, ms: failed ? null : ms });
-    const init: RequestInit = { method: "POST", headers, body, credentials: "omit" };
-    await this.source.fetch(`${this.source.service}reports`, init).catch(() => {});
   }
 
   /** A listener that throws is the page's own matter, and no other's. */

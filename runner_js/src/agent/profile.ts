@@ -46,11 +46,21 @@ export function profileHeader(device: string, options: AgentOptions, holds: Reco
   return text;
 }
 
-/** The device's name, which is drawn once. */
-export async function deviceOf(store: AgentStore): Promise<string> {
+const DEVICE = /^[A-Za-z0-9_-]{16,64}$/;
+
+/** The device's name, which is drawn once; or the one that the page was told. */
+export async function deviceOf(store: AgentStore, told?: string): Promise<string> {
+  if (told !== undefined) {
+    if (DEVICE.test(told)) return told;
+    throw new AgentError(
+      "input",
+      `${JSON.stringify(told)} is no name of a device`,
+      "give 16 to 64 of A-Z, a-z, 0-9, - and _",
+    );
+  }
   const kept = await store.get("device");
   const name = kept === null ? "" : new TextDecoder().decode(kept);
-  if (/^[A-Za-z0-9_-]{16,64}$/.test(name)) return name;
+  if (DEVICE.test(name)) return name;
   const drawn = drawDevice();
   await store.set("device", new TextEncoder().encode(drawn)).catch(() => {});
   return drawn;

@@ -8,6 +8,8 @@ export class Service {
   readonly files = new Map<string, Bytes>();
   readonly asked: string[] = [];
   readonly reports: unknown[] = [];
+  /** Of samples, what they are of and their bytes. */
+  readonly samples: [query: string, bytes: number][] = [];
   answer: unknown = { install: [], remove: [] };
 
   private constructor(
@@ -53,6 +55,10 @@ export class Service {
     if (path === "answer") return Response.json(this.answer);
     if (path === "reports") {
       this.reports.push(JSON.parse(String(init.body)));
+      return Response.json({ counted: true });
+    }
+    if (path.startsWith("samples?")) {
+      this.samples.push([path.slice("samples?".length), (init.body as Blob).size]);
       return Response.json({ counted: true });
     }
     const found = this.files.get(path);

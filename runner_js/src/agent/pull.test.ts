@@ -7,7 +7,7 @@ import { SERVICE, Service } from "./published.testing";
 import { memoryStore } from "./store";
 
 const CONFIGURATION =
-  '{"format": "tapml.task-configuration/1", "emits": ["seen"], "triggers": [["enter", "*", "exit"]]}';
+  '{"format": "tapml.task-configuration/1", "emits": ["seen"], "triggers": [["enter", "*", "**", "exit"]]}';
 const FILES = { "task.json": CONFIGURATION, "main.pyc": "bytecode" };
 const utf8 = (text: string) => new TextEncoder().encode(text);
 
@@ -37,7 +37,7 @@ describe("a version that the page's key signed is installed, and kept", () => {
     agent.on("installed", ({ name }) => installed.push(name));
     await agent.pull();
     expect(installed).toEqual(["shop/a"]);
-    expect(agent.tasks.get("shop/a")?.configuration.triggers).toEqual([["enter", "*", "exit"]]);
+    expect(agent.tasks.get("shop/a")?.configuration.triggers).toEqual([["enter", "*", "**", "exit"]]);
     expect(JSON.parse(agent.profile()).holds).toEqual({ "shop/a": "1.2" });
     agent.close();
 

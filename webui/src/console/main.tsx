@@ -69,6 +69,7 @@ function useField(key: string) {
 function Console() {
   const { key, view } = usePlace();
   const { document, error } = useField(key);
+  const failed = document ? document.failures.length + document.failed_runs.length : 0;
   const Shown = VIEWS[view];
   return (
     <>
@@ -77,9 +78,7 @@ function Console() {
         <nav class="row" aria-label="Pages">
           {Object.keys(VIEWS).map((name) => (
             <a key={name} href={`#${key}/${name}`} aria-current={name === view ? "page" : undefined}>
-              {name === "failures" && document?.failures.length
-                ? `failures (${document.failures.length})`
-                : name}
+              {name === "failures" && failed > 0 ? `failures (${failed})` : name}
             </a>
           ))}
         </nav>

@@ -66,6 +66,20 @@ export interface Traffic {
   }[];
 }
 
+/** Runs of a version that failed alike, each device once in a step. */
+export interface FailedRuns {
+  task: string;
+  version: string;
+  release: number;
+  kind: string;
+  /** "ValueError at main.py:12"; empty where that is not known. */
+  what: string;
+  browser: string;
+  gpu: string;
+  devices: number;
+  latest: number;
+}
+
 export interface FieldDocument {
   now: number;
   /** Of devices, those that are watched: reports and devices are theirs, coverage is estimated from them. */
@@ -73,6 +87,7 @@ export interface FieldDocument {
   releases: Release[];
   devices: Device[];
   failures: Failure[];
+  failed_runs: FailedRuns[];
   traffic: Traffic;
 }
 

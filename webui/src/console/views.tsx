@@ -137,11 +137,45 @@ export function TunnelTraffic({ document: { traffic, now } }: { document: FieldD
   );
 }
 
+const KINDS: Record<string, string> = {
+  start: "did not start",
+  exception: "an exception",
+  time: "ran too long",
+  crash: "its VM ended",
+  queue: "too many events waited",
+  storage: "could not keep its rows",
+};
+
+function RunFailures({ document }: { document: FieldDocument }) {
+  if (document.failed_runs.length === 0) return <p>No run of a task failed.</p>;
+  return (
+    <section class="card stack">
+      <h2>Runs that failed</h2>
+      <Table
+        heads={["task", "why", "where", "browser", "GPU", "devices", "latest"]}
+        rows={document.failed_runs.map((one, i) => ({
+          key: i,
+          cells: [
+            `${one.task} ${one.version}`,
+            KINDS[one.kind] ?? one.kind,
+            one.what ? <code>{one.what}</code> : "not known",
+            one.browser,
+            one.gpu,
+            one.devices,
+            ago(one.latest, document.now),
+          ],
+        }))}
+      />
+    </section>
+  );
+}
+
 export function Failures({ document }: { document: FieldDocument }) {
   const groups = failureGroups(document.failures);
-  if (groups.length === 0) return <p>No sampled operator call was wrong.</p>;
   return (
     <>
+      <RunFailures document={document} />
+      {groups.length === 0 && <p>No sampled operator call was wrong.</p>}
       {groups.map((group) => (
         <section key={group.key} class="card stack">
           <h2>

@@ -40,6 +40,9 @@ _BYTES = "application/octet-stream"
 _MOST_BODY = 10_000
 _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
+_HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
+_AGENTS = ("/pages/", "/static/agent/")
+_SCRIPTS = ("text/javascript", "application/javascript")  # as Python and the system call them
 _SERVED = [
     "GET /field/answer",
     "POST /field/reports",
@@ -55,6 +58,15 @@ _ALLOWED_HEADERS = f"{HEADER}, {GRANT_HEADER}, Content-Type, Range"
 _EXPOSED_HEADERS = f"{ANSWER_HEADER}, Retry-After"
 
 
+class RunFailed(Message):
+    """Why a run failed; a text of the task's own might have its user's data in it, and is not taken."""
+
+    kind: Literal["start", "exception", "time", "crash", "queue", "storage"]
+    what: Annotated[
+        str, Field(pattern=r"^(?:[A-Za-z_][A-Za-z0-9_.]{0,63} at [A-Za-z0-9_./+@-]{1,100}:[0-9]{1,6})?$")
+    ] = ""
+
+
 class Report(Message):
     """Of one run of a task."""
 
@@ -63,6 +75,7 @@ class Report(Message):
     failed: bool
     ms: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """How long it took."""
+    failure: RunFailed | None = None
 
 
 def create_app(
@@ -77,11 +90,13 @@ def create_app(
     traffic: Callable[[], Traffic] | None = None,
     pages: Folder | None = None,
     limiter: Limiter | None = None,
+    tunnel_port: Callable[[], int] | None = None,
 ) -> Flask:
     """`grants`: the public key of who signs grants; without it nobody has exclusive files. `origins`: whose pages may
     ask. `local`: only this machine may, by its own names. `judging`: takes samples, and gives the tests made of them.
     `console_key`: opens the console, which shows `traffic`. `pages`: web pages of this origin, at /pages/.
-    `limiter`: how often an address and a device may ask; without it there is no limit."""
+    `limiter`: how often an address and a device may ask; without it there is no limit. `tunnel_port`: of this host,
+    to which these pages may connect as well."""
     app = Flask("tapml.field", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = _MOST_BODY
     app.url_map.merge_slashes = False
@@ -102,8 +117,10 @@ def create_app(
     def finish(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
         # Of a page, and of a script, for a worker has the policy that its script came with.
-        runs = response.mimetype in ("text/html", "text/javascript")
-        response.headers["Content-Security-Policy"] = POLICY if runs else _NO_PAGE
+        runs = response.mimetype in ("text/html", *_SCRIPTS)
+        of_agents = request.path.startswith(_AGENTS)
+        policy = _agent_policy(tunnel_port) if of_agents else POLICY
+        response.headers["Content-Security-Policy"] = policy if runs else _NO_PAGE
         if runs:
             response.headers["Referrer-Policy"] = "no-referrer"
         response.headers.setdefault("Cache-Control", "no-store")
@@ -132,7 +149,8 @@ def create_app(
     @app.post("/field/reports")
     def report() -> Response:
         found = validated("the report", Report, json_object(), "; send what @tapml/agent sends")
-        counted = state.report(_profile(), found.task, found.version, found.failed, found.ms)
+        failure = None if found.failure is None else (found.failure.kind, found.failure.what)
+        counted = state.report(_profile(), found.task, found.version, found.failed, found.ms, failure)
         return jsonify({"counted": counted})
 
     @app.post("/field/samples")
@@ -200,6 +218,15 @@ def create_app(
         console_views.add(looked_at, state, console_key, traffic)
     app.register_blueprint(looked_at)
     return app
+
+
+def _agent_policy(tunnel_port: Callable[[], int] | None) -> str:
+    """Of pages with an agent and of its workers: Python is WebAssembly, and the tunnel has a port of its own."""
+    policy = POLICY.replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
+    if tunnel_port is None or (found := _HOST.fullmatch(request.host)) is None:
+        return policy
+    scheme = "wss" if request.is_secure else "ws"
+    return policy.replace("connect-src 'self'", f"connect-src 'self' {scheme}://{found[1]}:{tunnel_port()}")
 
 
 def _limited(limiter: Limiter) -> Response | None:

@@ -34,6 +34,8 @@ def add(routes: Blueprint, state: FleetState, key: str, traffic: Callable[[], Tr
 def console_document(state: FleetState) -> dict[str, Any]:
     """tapml.field-console/1."""
     samples, releases = state.samples.counts(), state.store.releases()
+    failed = state.store.failed_runs()
+    plans = {one.number: one.plan for one in releases}
     return {
         "format": "tapml.field-console/1",
         "now": milliseconds(),
@@ -41,6 +43,11 @@ def console_document(state: FleetState) -> dict[str, Any]:
         "share": state.share,
         "devices": state.fleet.devices(),
         "failures": state.samples.failures(),
+        "failed_runs": [
+            {**one, "task": plans[one["release"]].task, "version": plans[one["release"]].version}
+            for one in failed
+            if one["release"] in plans
+        ],
     }
 
 

@@ -15,7 +15,8 @@ from tapml.field.service.looking import Looking
 from tapml.field.service.redis_link import digest
 from tapml.field.service.seen import SeenDevices
 from tapml.field.service.together import Together
-from tapml.field.storage.fleet import FleetStore
+from tapml.field.storage.fleet import FleetStore, browser_of, gpu_of
+from tapml.field.storage.runs import RunFailure
 from tapml.field.storage.samples import SampleStore
 from tapml.field.storage.store import Reported, Store
 
@@ -107,9 +108,12 @@ class FleetState(Looking):
             self._answers += 1
         return self._catalogue.answer(profile)
 
-    def report(self, profile: Profile, task: str, version: str, failed: bool, milliseconds: float | None) -> bool:
-        """Of one run; False where it does not count: the device is not to hold the version, has reported in this step,
-        is not watched, or the step is over."""
+    def report(
+        self, profile: Profile, task: str, version: str, failed: bool, milliseconds: float | None,
+        failure: tuple[str, str] | None = None,
+    ) -> bool:  # fmt: skip
+        """Of one run; `failure`: of what kind, and where. False where it does not count: the device is not to hold the
+        version, has reported in this step, is not watched, or the step is over."""
         release = self._catalogue.wanted(profile).get(task)
         if release is None or release.plan.version != version:
             return False
@@ -119,7 +123,11 @@ class FleetState(Looking):
             return False
         limit = release.plan.thresholds.slow_ms
         slow = not failed and limit is not None and milliseconds is not None and milliseconds > limit
-        counts = self._reports(Reported(release, profile.device, failed, slow))
+        why: RunFailure | None = None
+        if failed and failure is not None:
+            kind, what = failure
+            why = {"kind": kind, "what": what, "browser": browser_of(profile), "gpu": gpu_of(profile)}
+        counts = self._reports(Reported(release, profile.device, failed, slow, why))
         with self._lock:
             self._counted += counts
         return counts

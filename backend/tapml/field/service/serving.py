@@ -82,6 +82,7 @@ class FieldServer:
             self.state, Published(published_path(group)), self.judging, grants=grants, origins=origins,
             local=_is_local(host), console_key=console_key, pages=pages_folder(pages) if pages else None,
             limiter=limiter, traffic=lambda: traffic(self._counted(), kept, self.link),
+            tunnel_port=lambda: self.tunnel.port,
         )  # fmt: skip
         if proxies:
             app.wsgi_app = behind_proxies(app.wsgi_app, proxies)  # type: ignore[method-assign]
@@ -92,18 +93,17 @@ class FieldServer:
         self.url = f"http://{shown}:{self._server.server_port}"
         self.console = f"{self.url}/console/#{console_key}"
         """The console's address, with what opens it."""
-        self._thread = threading.Thread(target=self._server.serve_forever, name="field server", daemon=True)
-        self._thread.start()
         try:
             self.tunnel = TunnelServer(
                 records, milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins],
                 limiter=limiter, proxies=proxies,
             )  # fmt: skip
         except InputError:
-            self._server.shutdown()
             self._server.server_close()
             raise
         self.tunnel_url = f"ws://{shown}:{self.tunnel.port}{PATH}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="field server", daemon=True)
+        self._thread.start()
         if self.link is not None:
             self.link.start()
         self.state.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -12,7 +12,7 @@ import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
 from tapml.field.profiles import Profile
-from tapml.field.releases import Release
+from tapml.field.releases import NamedStep, Release
 from tapml.field.storage import schema
 from tapml.history.database import Database
 
@@ -35,11 +35,14 @@ class FleetStore:
         self._database = Database(url, tables=schema.FIELD)
 
     def saw(self, seen: Mapping[str, tuple[Profile, int]], releases: Iterable[Release], now: int) -> None:
-        """Devices that asked, and when; then how many hold what is being released."""
-        if not seen:
+        """Devices that asked, and when; then how many hold what is being released. Browsers that the platform drives
+        are nobody's devices: they end with their step, and do not say so."""
+        releases = list(releases)
+        driven = {device for release in releases for device in _driven(release)}
+        told = [_told(profile, at) for profile, at in seen.values() if profile.device not in driven]
+        if not told:
             return
         with self._database.writing() as connection:
-            told = [_told(profile, at) for profile, at in seen.values()]
             connection.execute(schema.upsert(connection, schema.devices), told)
             holding = _holding(connection)
             for release in releases:
@@ -67,13 +70,29 @@ class FleetStore:
             return [] if connection is None else [(row[0], row[1]) for row in connection.execute(query)]
 
 
+def browser_of(profile: Profile) -> str:
+    """Name and version."""
+    return f"{profile.browser.name} {profile.browser.version}"
+
+
+def gpu_of(profile: Profile) -> str:
+    """Vendor and architecture; empty where neither is told."""
+    return f"{profile.gpu.vendor} {profile.gpu.architecture}".strip()
+
+
+def _driven(release: Release) -> Iterator[str]:
+    for step in release.plan.steps:
+        if isinstance(step, NamedStep) and step.browsers:
+            yield from step.devices
+
+
 def _told(profile: Profile, at: int) -> dict[str, Any]:
     return {
         "device": profile.device,
         "at": at,
         "app": profile.app,
-        "browser": f"{profile.browser.name} {profile.browser.version}",
-        "gpu": f"{profile.gpu.vendor} {profile.gpu.architecture}".strip(),
+        "browser": browser_of(profile),
+        "gpu": gpu_of(profile),
         "holds": json.dumps(profile.holds),
     }
 

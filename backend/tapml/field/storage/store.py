@@ -12,7 +12,8 @@ from sqlalchemy.engine import Connection
 
 from tapml.errors import InputError
 from tapml.field.releases import Counts, Plan, Release, advance, rolled_back
-from tapml.field.storage import schema
+from tapml.field.storage import runs, schema
+from tapml.field.storage.runs import FailedRuns, RunFailure
 from tapml.field.storage.samples import suspect, unjudged
 from tapml.formats import validated
 from tapml.history.database import Database
@@ -39,6 +40,7 @@ class Reported:
     device: str
     failed: bool
     slow: bool
+    failure: RunFailure | None = None
 
 
 class Store:
@@ -46,8 +48,8 @@ class Store:
 
     def __init__(self, url: str | Path) -> None:
         self._database = Database(url, tables=schema.FIELD)
-        with self._database.writing():  # it is made, or told now that it cannot be
-            pass
+        with self._database.writing() as connection:  # it is made, or told now that it cannot be
+            runs.prepare(connection)
 
     def releases(self) -> list[Release]:
         """All, the oldest first."""
@@ -90,17 +92,20 @@ class Store:
             running = sql.select(row.number, row.step).where(row.status == "running")
             steps = {found.number: found.step for found in connection.execute(running)}
             seen = _reported(connection, reports)
-            answers, rows = [], []
+            answers, rows, why = [], [], []
             for one in reports:
                 key = (one.release.number, one.release.step, one.device)
-                counts = steps.get(one.release.number) == one.release.step and key not in seen
-                answers.append(counts)
-                if counts:
+                under_way = steps.get(one.release.number) == one.release.step
+                answers.append(under_way and key not in seen)
+                told = {"release": key[0], "step": key[1], "device": one.device, "at": now}
+                if answers[-1]:
                     seen.add(key)
-                    told = {"at": now, "failed": int(one.failed), "slow": int(one.slow)}
-                    rows.append({"release": key[0], "step": key[1], "device": one.device, **told})
+                    rows.append({**told, "failed": int(one.failed), "slow": int(one.slow)})
+                if under_way and one.failure is not None:  # what failed later does not count, and is told
+                    why.append({**told, **one.failure})
             if rows:
                 connection.execute(sql.insert(schema.reports), rows)
+            runs.note(connection, why)
             return answers
 
     def reported(self, release: Release, device: str) -> bool:
@@ -128,6 +133,11 @@ class Store:
         """Of its step."""
         with self._database.reading() as connection:
             return Counts() if connection is None else _counts(connection, release)
+
+    def failed_runs(self) -> list[FailedRuns]:
+        """Why runs failed, of all releases; what failed on most devices comes first."""
+        with self._database.reading() as connection:
+            return [] if connection is None else runs.failed_runs(connection)
 
     def events(self, release: Release) -> list[Event]:
         """The oldest first."""

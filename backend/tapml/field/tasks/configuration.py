@@ -27,7 +27,14 @@ def _checked_name(name: str) -> str:
     return name
 
 
-_EventId = Annotated[str, Field(pattern=r"^(?:\*|[A-Za-z0-9_.:-]{1,64})$")]
+def _checked_trigger(ids: list[str]) -> list[str]:
+    if "**" in (ids[0], ids[-1]):
+        raise ValueError("begins or ends with **, which would be any time: leave it out")
+    return ids
+
+
+_EventId = Annotated[str, Field(pattern=r"^(?:\*\*?|[A-Za-z0-9_.:-]{1,64})$")]
+_Trigger = Annotated[list[_EventId], Field(min_length=1, max_length=32), AfterValidator(_checked_trigger)]
 _Origin = Annotated[str, Field(max_length=200, pattern=r"^https?://[^/\s?#@]+$")]
 _ModelFolder = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*/$")]
 _Name = Annotated[str, AfterValidator(_checked_name)]
@@ -67,9 +74,7 @@ class TaskConfiguration(Message):
 
     format: Literal["tapml.task-configuration/1"]
     main: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")] = "main"
-    triggers: list[Annotated[list[_EventId], Field(min_length=1, max_length=32)]] = Field(
-        max_length=100, default_factory=list
-    )
+    triggers: list[_Trigger] = Field(max_length=100, default_factory=list)
     schedule: Schedule | None = None
     needs: Needs = Needs()
     emits: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]] = Field(max_length=64, default_factory=list)
