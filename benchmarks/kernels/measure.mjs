@@ -33,6 +33,11 @@ device.lost.then((info) => {
   if (info.reason !== "destroyed") console.error(`the device was lost: ${info.message}`);
 });
 const { info } = adapter;
+// Names that the runner has for what an adapter multiplies (runner_js/src/hal/matrices.ts).
+const offered = new Set([...device.features, ...(check ? ["subgroup-matrix-f16-f32-16x16x16"] : [])]);
+for (const one of info.subgroupMatrixConfigs ?? []) {
+  offered.add(`subgroup-matrix-${one.componentType}-${one.resultComponentType}-${one.M}x${one.N}x${one.K}`);
+}
 say({ device: info.description || info.device || info.vendor, features: [...device.features] });
 
 const times = device.createQuerySet({ type: "timestamp", count: 2 });
@@ -206,7 +211,16 @@ function apart(left, right) {
   return Math.sqrt(difference / length);
 }
 
-async function measured({ name, dtype, arguments: given, rotated, candidates }) {
+/** Of each compiler and its parameters the first that the device can run; to check texts, all of them. */
+function fitting(all) {
+  if (check) return all;
+  const able = all.filter(({ features }) => features.every((feature) => offered.has(feature)));
+  const same = (one, other) => one.compiler === other.compiler && one.parameters === other.parameters;
+  return able.filter((one, place) => able.findIndex((other) => same(one, other)) === place);
+}
+
+async function measured({ name, dtype, arguments: given, rotated, candidates: all }) {
+  const candidates = fitting(all);
   if (dtype === "float16" && !device.features.has("shader-f16")) throw Error("the device has no shader-f16");
   const bytes = given.filter((_, place) => rotated.includes(place)).reduce((sum, one) => sum + one.bytes, 0);
   const count = check ? 0 : rotated.length ? Math.max(2, Math.min(SETS, Math.floor(MOST_BYTES / bytes))) : 1;

@@ -38,7 +38,9 @@ Count = Callable[[int, int], tuple[Any, int]]
 OWN_NAMES = (
     "left", "left4", "right", "right4", "finish", "accumulated", "batch", "row", "column", "k", "total", "found",
     "left_part", "right_part", "group", "groups", "place", "number", "index", "x", "y", "tile", "row_tiles",
-    "column_tiles", "read", "lane", "slot", "half",
+    "column_tiles", "read", "lane", "slot", "half", "left8", "right8", "low", "high", "line", "subgroup", "band",
+    "banded", "sums_part", "own_row", "own_column", "block", "e", "to_row", "to_column", "from_row", "from_column",
+    "left_fast", "left_slow", "right_fast", "right_slow",
 )  # fmt: skip
 """Those that the templates' texts have."""
 
@@ -303,16 +305,18 @@ class Hooks(Factors):
         comment: str,
         grid: tuple[str, Sequence[Any]],
         workgroup: int,
+        more_arguments: Sequence[str] = (),
+        helpers: str = ACCUMULATED,
     ) -> Launch:
         """The dispatch of a text: what workgroups share, the functions, and the `lines` of its entry point. `grid`: the
         text of a workgroup's number, and how many there are (`grid_of`)."""
         group, workgroups = grid
-        self._text.declarations = [*shared, "", product.functions, ACCUMULATED]
+        self._text.declarations = [*shared, "", product.functions, helpers]
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
         for line in lines:
             writer.line(line)
-        return self._text.launch(writer, comment, arguments_of(group), workgroup, workgroups)
+        return self._text.launch(writer, comment, [*arguments_of(group), *more_arguments], workgroup, workgroups)
 
     def _finish(self) -> str:
         """The function that stores what becomes of a sum."""
