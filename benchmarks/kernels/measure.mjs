@@ -6,6 +6,7 @@ Object.assign(globalThis, globals);
 
 const MOST_BYTES = 2 ** 30; // of what rotates
 const SETS = 4;
+const MATRICES = "chromium-experimental-subgroup-matrix";
 
 const chunks = [];
 for await (const chunk of process.stdin) chunks.push(chunk);
@@ -17,7 +18,7 @@ const gpu = create([
   "disable-dawn-features=timestamp_quantization",
 ]);
 const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-const wanted = ["shader-f16", "subgroups", "timestamp-query", "chromium-experimental-subgroup-matrix"];
+const wanted = ["shader-f16", "subgroups", "timestamp-query", MATRICES];
 const limited = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -233,8 +234,9 @@ async function measured({ name, dtype, arguments: given, rotated, candidates: al
   const found = [];
   const waiting = candidates.map((candidate) => prepared(candidate, sets).catch((cause) => cause));
   for (const [place, one] of (await Promise.all(waiting)).entries()) {
-    const { compiler, parameters, launches } = candidates[place];
-    const shown = { compiler, parameters, dispatches: launches.length };
+    const { compiler, parameters, features, launches } = candidates[place];
+    const matrices = features.includes(MATRICES);
+    const shown = { compiler, parameters, matrices, dispatches: launches.length };
     found.push(shown);
     if (one instanceof Error || one.calls === undefined) shown.error = String(one?.message ?? one).slice(0, 300);
     else ready.push({ ...one, shown });

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from benchmarks.kernels.__main__ import measured
-from benchmarks.kernels.works import Work
+from benchmarks.kernels.works import Work, attention
+from tvm import te, tirx
 
 from compilers.subgroup_matrices import in_software
 from compilers.test_native_products import (
@@ -27,8 +28,9 @@ from compilers.test_native_products import (
 )
 from tapml.compilers.native import compile as compiling
 from tapml.compilers.native.compile import NATIVE
-from tapml.compilers.native.matrices import BLOCKS, FEATURES, Blocks
+from tapml.compilers.native.matrices import BLOCKS, FEATURES, SIDE, Blocks
 from tapml.files import sha256
+from tapml.importing.kernel_calls import call
 from tapml.kernels.bundle import CompiledKernel, WgslFile, requirements
 
 
@@ -53,6 +55,69 @@ def software(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def blocks_are(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> None:
     monkeypatch.setattr("tapml.compilers.native.matmul.blocks_of", chosen)
+
+
+def attending(scale: float, window: int = 0, softcap: float = 0.0, halved: bool = False) -> Any:
+    """The last tokens of a text see all before them, or a window; with weights in float16 or in float32."""
+
+    def program(query: Any, keys: Any, values: Any) -> Any:
+        (heads, n, size), (kv_heads, places, _), width = query.shape, keys.shape, values.shape[2]
+        group = int(heads) // int(kv_heads)
+        r, a, b, c = (
+            te.reduce_axis((0, extent), name) for extent, name in ((size, "r"), *((places, x) for x in "abc"))
+        )
+        products = te.compute(
+            (heads, n, places),
+            lambda h, i, j: te.sum((query[h, i, r] * keys[h // group, j, r]).astype("float32"), axis=r),
+            "products",
+        )
+
+        def score(h: Any, i: Any, j: Any) -> Any:
+            found = products[h, i, j] * tirx.const(scale, "float32")
+            if softcap:
+                found = tirx.tanh(found / tirx.const(softcap, "float32")) * tirx.const(softcap, "float32")
+            own = i + places - n
+            seen = tirx.all(j <= own, j > own - window) if window else j <= own
+            return tirx.Select(seen, found, tirx.const(-1e30, "float32"))
+
+        scores = te.compute(products.shape, score, "scores")
+        most = te.compute((heads, n), lambda h, i: te.max(scores[h, i, a], axis=a), "most")
+        weights = te.compute(scores.shape, lambda h, i, j: tirx.exp(scores[h, i, j] - most[h, i]), "weights")
+        total = te.compute((heads, n), lambda h, i: te.sum(weights[h, i, b], axis=b), "total")
+
+        def mixed(h: Any, i: Any, d: Any) -> Any:
+            weight = weights[h, i, c] / total[h, i]
+            if halved:
+                return te.sum((weight.astype("float16") * values[h // group, c, d]).astype("float32"), axis=c)
+            return te.sum(weight * values[h // group, c, d].astype("float32"), axis=c)
+
+        sums = te.compute((heads, n, width), mixed, "mixed")
+        return te.compute(sums.shape, lambda *at: sums[at].astype("float16"), "attended")
+
+    return lambda builder, *tensors: call(builder, program, tensors, name="attention", alone=True)
+
+
+ATTENTION: dict[str, Case] = {
+    "every key": (attention, [(2, 70, 64), (2, 45, 64), (2, 45, 64)]),
+    "odd sizes": (attention, [(1, 33, 19), (1, 65, 19), (1, 65, 19)]),
+    "grouped heads, causal": (attending(0.2), [(4, 17, 24), (2, 37, 24), (2, 37, 40)]),
+    "scores far apart": (attending(2.0), [(2, 40, 32), (1, 97, 32), (1, 97, 16)]),
+    "scores far apart, weights of float16": (attending(2.0, halved=True), [(1, 65, 33), (1, 65, 33), (1, 65, 31)]),
+    "a window": (attending(0.3, window=9), [(1, 64, 16), (1, 160, 16), (1, 160, 48)]),
+    "soft cap": (attending(1.0, softcap=2.5), [(1, 32, 48), (1, 33, 48), (1, 33, 8)]),
+}
+
+
+def test_attention_is_right(tmp_path: Path, software: list[str]) -> None:
+    cases = {name: ATTENTION[name] for name in ("scores far apart", "grouped heads, causal")}
+    assert wrong(carved(cases, tmp_path, "float16"), "deno") == {}
+    assert len(software) == len(cases)
+
+
+@pytest.mark.slow
+def test_every_attention_is_right(tmp_path: Path, software: list[str]) -> None:
+    assert wrong(carved(ATTENTION, tmp_path, "float16"), "deno") == {}
+    assert len(software) == len(ATTENTION)
 
 
 SMALL = Blocks(16, 32, 2, 2, 32)
@@ -84,45 +149,47 @@ def test_any_number_of_tokens(tmp_path: Path, software: list[str], monkeypatch: 
     assert len(software) == len(cases)
 
 
-MOST_MEMORY = 32768
-"""That a GPU in software gives a workgroup."""
+MOST_PRODUCTS = 16
+"""Of matrices that a GPU in software compiles in seconds."""
+
+
+def smaller(blocks: Blocks) -> Blocks:
+    """Of the same rows and columns, with fewer steps at a time: the text repeats itself less."""
+    each = blocks.rows * blocks.columns // SIDE**2
+    return dataclasses.replace(blocks, depth=min(blocks.depth, MOST_PRODUCTS // each * SIDE))
 
 
 @pytest.mark.slow
 def test_all_blocks_at_their_edges(tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of more memory have less of the inner axis in it: their text is the same but for that number."""
     blocks: dict[tuple[int, int], Blocks] = {}
     cases: dict[str, Case] = {}
     for number, found in enumerate(BLOCKS):
-        fits = found if found.memory <= MOST_MEMORY else dataclasses.replace(found, depth=16 if number == 0 else 32)
+        fits = smaller(found)
         for more in (-1, 0, 1):
             size = rows, columns = fits.height + more, fits.width * (number % 3 + 1) + more
             blocks[size] = fits
-            cases[f"{size} along"] = times_turned, [(rows, 64 + more), (columns, 64 + more)]
-            cases[f"{size} across"] = matmul, [(2, rows, 32 - more), (2, 32 - more, columns)]
-            cases[f"{size} both across"] = turned_left, [(80 + more, rows), (80 + more, columns)]
+            along = times_turned, [(rows, 64 + more), (columns, 64 + more)]
+            across = matmul, [(2, rows, 32 - more), (2, 32 - more, columns)]
+            both_across = turned_left, [(80 + more, rows), (80 + more, columns)]
+            cases[str(size)] = (along, across, both_across)[(number + more) % 3]
     blocks_are(monkeypatch, lambda rows, columns, _: blocks[rows, columns])
     assert wrong(carved(cases, tmp_path, "float16"), "deno") == {}
     assert len(software) == len(cases)
 
 
-def compiled(works: Sequence[Work]) -> set[str]:
-    """What Dawn, which has every feature where it has no GPU, says against their texts."""
-    options = argparse.Namespace(sweep=True, check=True, turns=0, warm=0, calls=0, microseconds=0)
-    found = [line for line in measured(works, options) if "name" in line]
-    assert [line["name"] for line in found] == [work.name for work in works]
-    candidates = [one for line in found for one in line["candidates"] if one["parameters"].startswith("blocks")]
-    assert len(candidates) > len(works) * len(BLOCKS)
-    errors = {one["error"] for one in candidates if "error" in one}
-    return {error for error in errors if "maximum allowed" not in error}
-
-
 def test_dawn_compiles_the_texts() -> None:
+    """Without a GPU it has every feature, and the memory that all devices have."""
     works = [
         Work("aligned", matmul, [(64, 128), (128, 256)], "float16"),
         Work("odd", times_turned, [(37, 53), (41, 53)], "float16"),
+        *(Work(name, made, shapes, "float16") for name, (made, shapes) in ATTENTION.items()),
     ]
-    assert compiled(works) == set()
+    options = argparse.Namespace(sweep=True, check=True, turns=0, warm=0, calls=0, microseconds=0)
+    found = {line["name"]: line["candidates"] for line in measured(works, options) if "name" in line}
+    assert found.keys() == {work.name for work in works}
+    assert all(sum(one["matrices"] for one in candidates) > 0 for candidates in found.values())
+    errors = {one["error"] for candidates in found.values() for one in candidates if "error" in one}
+    assert {error for error in errors if "maximum allowed" not in error} == set()
 
 
 def operator(dtype: str, *shapes: tuple[int, ...]) -> Any:
@@ -138,6 +205,16 @@ def test_a_device_without_matrices_has_the_other_kernel() -> None:
     assert other["requires"]["features"] == ["shader-f16"]
     assert fast["requires"]["limits"]["subgroupMinSize"] == fast["requires"]["limits"]["subgroupMaxSize"] == 32
     assert [file.name for file in kernel.files] == [f"{product.name}@matrices.wgsl", f"{product.name}.wgsl"]
+
+
+def test_a_device_takes_the_other_kernel(tmp_path: Path) -> None:
+    cases: dict[str, Case] = {
+        "product": (matmul, [(20, 33), (33, 21)]),
+        "attention": (attending(0.5, halved=True), [(1, 35, 17), (1, 40, 17), (1, 40, 13)]),
+    }
+    suite = carved(cases, tmp_path, "float16")
+    assert all(len(suite.bundle(name)["variants"]) == 2 for name in suite.kernels)
+    assert wrong(suite, "deno") == {}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from tapml.compilers.native.attended import attended
 from tapml.compilers.native.attending import PLACES, Attending
+from tapml.compilers.native.attending_matrices import by_matrices
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
 from tapml.compilers.native.attention_shape import LANES, LOWEST, shape_of
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
@@ -47,6 +48,8 @@ def attention(found: Found) -> list[Launch] | None:
     if shape is None:
         return None
     text = Text(found, found.entry_point, indices, OWN_NAMES)
+    if found.matrices and (fast := by_matrices(text, made, (rows, inner, width), caches)) is not None:
+        return [fast.launch()]
     launches = [Attending(text, made, shape, width, caches).launch()]
     if shape.splits > 1:
         merging = Text(

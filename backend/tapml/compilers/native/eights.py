@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tapml.compilers.native.contraction import Contraction
-from tapml.compilers.native.kernel import product
+from tapml.compilers.native.kernel import Text, product
 from tapml.compilers.native.names import Names
-from tapml.compilers.native.product import Factor, Hooks, extents, last
+from tapml.compilers.native.product import Factor, Factors, Hooks, extents, last
 from tapml.compilers.native.stages import loads
 from tapml.compilers.native.text import Writer
 from tapml.compilers.native.words import bare, tight
@@ -22,20 +22,21 @@ from tapml.operators.program import Expression
 
 def halves_of(found: Contraction) -> Contraction | None:
     """The product with factors in float16; None where one of them is a float32 that is no float16."""
-    factors = [_narrowed(factor) for factor in (found.left, found.right)]
+    factors = [narrowed(factor) for factor in (found.left, found.right)]
     if factors[0] is None or factors[1] is None:
         return None
     return dataclasses.replace(found, left=factors[0], right=factors[1])
 
 
-def _narrowed(factor: Expression) -> Expression | None:
+def narrowed(factor: Expression) -> Expression | None:
+    """A factor in float16; None for a float32 that is no float16."""
     while factor.kind == "cast" and factor.dtype == "float32":
         factor = factor.operands[0]
     return factor if factor.dtype == "float16" else None
 
 
-class Eights(Hooks):
-    """Writes a product's functions into a kernel's text: `left8`, `right8`, and `finish` as for other templates."""
+class Eights(Factors):
+    """Writes functions of factors into a kernel's text: `left8` where others have `left4`."""
 
     def _across(self, factor: Factor) -> Factor:
         """With vectors of lines, where those that follow each other lie beside each other in memory."""
@@ -46,21 +47,20 @@ class Eights(Hooks):
 
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         """All buffers: by eights those that are only ever read so, by fours those that are in whole vectors."""
-        self._left, self._right = (self._across(factor) for factor in factors)
         width: dict[str, int] = {str(load.value): 1 for load in loads(*others)}
-        for factor in (self._left, self._right):
+        for factor in factors:
             for load in loads(factor.value):
                 name = str(load.value)
-                width[name] = min(width.get(name, 8), self._width(factor, load))
+                width[name] = min(width.get(name, 8), self._elements(factor, load))
         for name in self._buffers:
             if name in width:
                 self._text.bind(name, width[name])
 
-    def _width(self, factor: Factor, load: Expression) -> int:
+    def _elements(self, factor: Factor, load: Expression) -> int:
         """How many elements of a buffer a vector has beside each other, as one number of the buffer's."""
         count = product(self._indices, self._buffers[str(load.value)].shape)
         place = self._place(load)
-        if factor.lane is not None and count.divisible(8) and factor.value is load and self._whole(factor):
+        if factor.lane is not None and count.divisible(8) and factor.value is load and self._in_rows(factor):
             step = place.coefficient(factor.lane)
             rest = place.without(factor.lane)
             one = step is not None and step.constant == 1 and not self._indices.depends(rest, factor.lane)
@@ -70,7 +70,7 @@ class Eights(Hooks):
             return 1
         return 4 if Writer(self._indices, {}, Names(), factor.lane).in_a_row(place) else 1
 
-    def _whole(self, factor: Factor) -> bool:
+    def _in_rows(self, factor: Factor) -> bool:
         """Whether its vectors do not reach over the end of the last of their axes."""
         axis = (factor.own if factor.across else factor.inner)[-1]
         return isinstance(axis.extent, int) and axis.extent % 8 == 0
@@ -153,3 +153,10 @@ class Eights(Hooks):
         lines.append(f"let high = bitcast<vec2<u32>>(vec4<f16>({high}));")
         writer.lines += [*(f"  {line}" for line in [*lines, "return vec4<u32>(low, high);"]), "}\n"]
         return self._ended(writer)
+
+
+class ProductOfHalves(Eights, Hooks):
+    """The functions of a product."""
+
+    def __init__(self, text: Text, found: Contraction) -> None:
+        super().__init__(text, found, (True, True))

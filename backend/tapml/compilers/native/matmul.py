@@ -7,7 +7,7 @@ from typing import Any
 
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
-from tapml.compilers.native.eights import Eights, halves_of
+from tapml.compilers.native.eights import ProductOfHalves, halves_of
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
 from tapml.compilers.native.matrices import SIDE, Blocks, blocks_of, by_matrices
 from tapml.compilers.native.polynomials import Indices
@@ -32,7 +32,7 @@ def matmul(found: Found, chosen: Tile | Split | Blocks | None = None) -> list[La
     if found.matrices and (halves := _of_matrices(made, rows, columns, inner)) is not None:
         blocks = chosen if isinstance(chosen, Blocks) else blocks_of(rows, columns, batch)
         if blocks.invocations <= found.threads:
-            return [by_matrices(Eights(text, halves), blocks, lambda *tile: _count(made, indices, *tile))]
+            return [by_matrices(ProductOfHalves(text, halves), blocks, lambda *tile: _count(made, indices, *tile))]
     if rows > MOST_ROWS or not all(isinstance(extent, int) for extent in extents(made.rows)):
         tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch)
         hooks = Hooks(text, made, (tile.rows % 4 == 0, tile.columns % 4 == 0))

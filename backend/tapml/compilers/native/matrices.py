@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.compilers.native.eights import Eights
+from tapml.compilers.native.eights import ProductOfHalves
 from tapml.compilers.native.kernel import Launch, grid_of
 from tapml.compilers.native.product import Count, numbered, tiles
 
@@ -54,15 +54,6 @@ class Blocks:
     @property
     def invocations(self) -> int:
         return self.high * self.wide * SUBGROUP
-
-    @property
-    def memory(self) -> int:
-        """Bytes of a workgroup that are enough, whichever way the factors lie."""
-        parts = sum(
-            16 * groups * max(_odd(self.depth // 8) * lines, _odd(lines // 8) * self.depth)
-            for groups, lines in ((self.high, self.rows), (self.wide, self.columns))
-        )
-        return parts + 4 * self.high * self.wide * SIDE * 2 * SIDE
 
 
 BLOCKS = (
@@ -112,7 +103,7 @@ class _Part:
     @property
     def stride(self) -> int:
         """Vectors from one line, or point of the inner axis, to the next: odd, so that they lie in different banks."""
-        return _odd((self.each if self.across else self.depth) // 8)
+        return odd((self.each if self.across else self.depth) // 8)
 
     @property
     def size(self) -> int:
@@ -161,13 +152,12 @@ class _Part:
     def matrix(self, own: str, number: int, step: int) -> str:
         """The subgroup matrix of the group's lines from number * SIDE on, at that step along the inner axis."""
         side = self.name
-        order = "row_major" if self.across == (side == "right") else "col_major"
+        order = "row" if self.across == (side == "right") else "col"
         if self.across:
             place = step * SIDE * self.stride + number * SIDE // 8
         else:
             place = number * SIDE * self.stride + step * SIDE // 8
-        kind = f"subgroup_matrix_{side}<f16, {SIDE}, {SIDE}>"
-        return f"subgroupMatrixLoad<{kind}, {order}>(&{side}_part[{own}], {place}u, {self.stride}u)"
+        return factor_at(side, order, f"{side}_part[{own}]", place, self.stride)
 
     def said(self, what: str) -> str:
         if self.across:
@@ -186,11 +176,21 @@ def with_matrices(requires: Mapping[str, Any]) -> dict[str, Any]:
     return {"features": sorted({*requires["features"], *FEATURES}), "limits": limits}
 
 
-def _odd(count: int) -> int:
+RESULT = f"subgroup_matrix_result<f32, {SIDE}, {SIDE}>"
+
+
+def factor_at(side: str, order: str, place: str, offset: int, stride: int) -> str:
+    """A matrix of float16 in workgroup memory, "left" or "right"; `order`: how rows of it lie there."""
+    kind = f"subgroup_matrix_{side}<f16, {SIDE}, {SIDE}>"
+    return f"subgroupMatrixLoad<{kind}, {order}_major>(&{place}, {offset}u, {stride}u)"
+
+
+def odd(count: int) -> int:
+    """The least odd number that is not below."""
     return count if count % 2 else count + 1
 
 
-def by_matrices(hooks: Eights, blocks: Blocks, count: Count) -> Launch:
+def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
     """The dispatch of a product; `count` says how many workgroups of a tile it takes."""
     product = hooks.product(blocks.depth)
     sizes = blocks.depth, blocks.invocations
@@ -200,7 +200,6 @@ def by_matrices(hooks: Eights, blocks: Blocks, count: Count) -> Launch:
     workgroups, most = count(blocks.height, blocks.width)
     grid, group = grid_of(workgroups, most)
     high, wide, steps = blocks.rows // SIDE, blocks.columns // SIDE, blocks.depth // SIDE
-    result = f"subgroup_matrix_result<f32, {SIDE}, {SIDE}>"
     at_once = 2 if wide % 2 == 0 else 1
     row = at_once * SIDE // 4
     shared = [part.declaration for part in parts]
@@ -223,7 +222,7 @@ def by_matrices(hooks: Eights, blocks: Blocks, count: Count) -> Launch:
         f"let column = place % ({_BAND} * column_tiles) / banded * {blocks.width};",
         *(line for part in parts for line in part.placed()),
         "",
-        *(f"var sum_{i}_{j} = {result}();" for i in range(high) for j in range(wide)),
+        *(f"var sum_{i}_{j} = {RESULT}();" for i in range(high) for j in range(wide)),
         "",
         *(f"var {part.name}_{share} : vec4<u32>;" for part in parts for share in range(part.shares)),
         *(line for part in parts for line in part.brought("0")),
