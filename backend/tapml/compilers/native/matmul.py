@@ -13,12 +13,14 @@ from tapml.compilers.native.matrices import SIDE, Blocks, blocks_of, by_matrices
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, Hooks, extents
 from tapml.compilers.native.skinny import MOST_ROWS, ROWS_OF_FOURS, Split, skinny, split_of
+from tapml.compilers.native.split import merged, parts_of
 from tapml.compilers.native.tiled import Tile, tile_of, tiled
 
 
 def matmul(found: Found, chosen: Tile | Split | Blocks | None = None) -> list[Launch] | None:
-    """One dispatch for a product of matrices, however its axes lie. None for what is none. `chosen`: how it is shared
-    out, where that is the template's own way to do it; by default what is estimated to take the least time."""
+    """One dispatch for a product of matrices, however its axes lie, or two where its inner axis is shared out.
+    None for what is none. `chosen`: how it is shared out, where that is the template's own way to do it; by default
+    what is estimated to take the least time."""
     indices = found.indices(found.stages)
     made = contraction(found, indices)
     if made is None or found.threads < 256:
@@ -34,9 +36,11 @@ def matmul(found: Found, chosen: Tile | Split | Blocks | None = None) -> list[La
         if blocks.invocations <= found.threads:
             return [by_matrices(ProductOfHalves(text, halves), blocks, lambda *tile: _count(made, indices, *tile))]
     if rows > MOST_ROWS or not all(isinstance(extent, int) for extent in extents(made.rows)):
-        tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch)
-        hooks = Hooks(text, made, (tile.rows % 4 == 0, tile.columns % 4 == 0))
-        return [tiled(hooks, tile, lambda *tile: _count(made, indices, *tile))]
+        tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch, inner)
+        parts = parts_of(found, tile.splits)
+        hooks = Hooks(text, made, (tile.rows % 4 == 0, tile.columns % 4 == 0), parts)
+        launch = tiled(hooks, tile, lambda *tile: _count(made, indices, *tile))
+        return [launch] if parts is None else merged(found, made, indices, parts, launch)
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS))
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and not hooks.right_along:
         return [direct(found, indices, made, batch * columns)]
