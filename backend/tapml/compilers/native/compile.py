@@ -15,6 +15,7 @@ from tapml.compilers.native.matrices import uses_matrices, with_matrices
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.staged import Template, of_any, staged
 from tapml.compilers.native.stages import inlined, stages_of
+from tapml.compilers.native.transposed import transposed
 from tapml.compilers.tvm.variants import VariantSpec, parse_specs
 from tapml.errors import InputError
 from tapml.files import sha256
@@ -23,7 +24,7 @@ from tapml.lowering.by_hand import ATTRIBUTE, made_with
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram
 
-TEMPLATES: tuple[Template, ...] = (elementwise, matmul, rows, attention)
+TEMPLATES: tuple[Template, ...] = (transposed, elementwise, matmul, rows, attention)
 """In the order in which they are asked."""
 
 _STORED = ("float32", "float16", "int32", "uint32")
