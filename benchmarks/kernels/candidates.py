@@ -4,6 +4,7 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -66,16 +67,18 @@ def _swept(operator: Operator) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     for parameters, template, threads in _templates():
         launches = generated(operator, threads, (template,), matrices=parameters.startswith("blocks"))
-        if launches is None or len(launches) != 1 or launches[0].text in seen:
+        key = "".join(launch.text for launch in launches or ())
+        if launches is None or key in seen:
             continue
-        seen.add(launches[0].text)
+        seen.add(key)
         yield from _candidates("native", parameters, NATIVE.document(operator, _VARIANT, launches))
 
 
 def _templates() -> Iterable[tuple[str, Any, int]]:
-    for tile in (*TILES, *LARGER_TILES):
-        text = f"{tile.rows}x{tile.columns} x {tile.high}x{tile.wide}"
-        yield f"tile {text}", partial(matmul, chosen=tile), 256
+    for splits in (1, 2, 3, 4, 8, 16):
+        for tile in (*TILES, *LARGER_TILES):
+            text = f"{tile.rows}x{tile.columns} x {tile.high}x{tile.wide}{f', {splits} parts' if splits > 1 else ''}"
+            yield f"tile {text}", partial(matmul, chosen=replace(tile, splits=splits)), 256
     for blocks in (*BLOCKS, *OTHER_BLOCKS):
         text = f"{blocks.rows}x{blocks.columns}x{blocks.depth} x {blocks.high}x{blocks.wide}"
         yield f"blocks {text}", partial(matmul, chosen=blocks), 256

@@ -204,6 +204,15 @@ def test_workgroups_share_out_the_inner_axis(tmp_path: Path, monkeypatch: pytest
     assert launches.count(2) == len(cases) + 1
 
 
+def test_any_number_of_tokens_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.compilers.native.matmul.tile_of", lambda *sizes: Tile(4, 4, 8, 8, 3))
+    cases: dict[str, Case] = {
+        "dense": (dense, [("n", 64), (64, 70), (70,), ("n", 70)]),
+        "of values": (matmul, [(4, "n", "n"), (4, "n", 24)]),
+    }
+    assert wrong(carved(cases, tmp_path, n=37), "node-dawn") == {}
+
+
 def test_the_inner_axis_is_shared_out_where_a_device_would_be_idle() -> None:
     assert tile_of(512, 4096, 1, 4096).splits == 1
     assert tile_of(16, 384, 1, 384).splits == 1
