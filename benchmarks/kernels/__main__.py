@@ -59,7 +59,7 @@ def main() -> int:
         parser.error(f"no work has {' or '.join(options.only)} in its name")
     found: dict[str, Any] = {"device": None, "small": options.small, "works": []}
     wrong: list[str] = []
-    for line in _measured(chosen, options):
+    for line in measured(chosen, options):
         if "device" in line:
             found |= line
             continue
@@ -95,7 +95,8 @@ def _named(work: Work, only: Sequence[str] | None) -> bool:
     return not only or any(part in name for part in only)
 
 
-def _measured(chosen: Sequence[Work], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def measured(chosen: Sequence[Work], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What measure.mjs says, line by line."""
     given = {
         "works": [plan(work, options.sweep) for work in chosen],
         "turns": options.turns,
@@ -106,23 +107,23 @@ def _measured(chosen: Sequence[Work], options: argparse.Namespace) -> Iterator[d
     }
     runtime = find_runtime("node-dawn")
     script = Path(__file__).with_name("measure.mjs")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [runtime.arguments[0], "--no-warnings", str(script)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **runtime.environment},
         text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(given))
-    process.stdin.close()
-    for line in process.stdout:
-        if line.startswith("{"):
-            yield json.loads(line)
-        else:
-            print(line, end="", file=sys.stderr)  # Dawn's warnings
-    if process.wait() != 0:
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(given))
+        process.stdin.close()
+        for line in process.stdout:
+            if line.startswith("{"):
+                yield json.loads(line)
+            else:
+                print(line, end="", file=sys.stderr)  # Dawn's warnings
+    if process.returncode != 0:
         sys.exit(f"measuring ended with exit code {process.returncode}")
 
 

@@ -4,23 +4,36 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from benchmarks.kernels.works import Work
 from tapml.compilers.native.compile import NATIVE, generated
 from tapml.compilers.native.matmul import matmul
+from tapml.compilers.native.matrices import BLOCKS, Blocks
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.tiled import TILES, Tile
 from tapml.compilers.tvm.compile import TVM
-from tapml.compilers.tvm.variants import parse_specs
 from tapml.expressions import evaluate
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
 
 LARGER_TILES = (Tile(16, 8, 16, 8), Tile(8, 8, 16, 8), Tile(8, 8, 16, 16), Tile(4, 8, 16, 8), Tile(8, 4, 8, 16))
 """Besides those that the template chooses from."""
+
+OTHER_BLOCKS = (
+    Blocks(64, 64, 2, 2, 32),
+    Blocks(64, 32, 2, 4, 32),
+    Blocks(64, 32, 2, 4, 64),
+    Blocks(32, 64, 4, 2, 32),
+    Blocks(64, 64, 2, 4, 32),
+    Blocks(32, 64, 2, 2, 32),
+    Blocks(32, 32, 2, 2, 32),
+    Blocks(32, 32, 2, 4, 32),
+    Blocks(32, 32, 4, 2, 64),
+)
 
 _VARIANT = "256"
 
@@ -46,25 +59,29 @@ def _compiled(operator: Operator) -> Iterator[dict[str, Any]]:
     for compiler in (TVM, NATIVE):
         kernel = compiler.compile([operator], (_VARIANT,)).get(operator.name)
         if kernel is not None and kernel.document["variants"]:
-            yield _candidate(compiler.name, "", kernel)
+            yield from _candidates(compiler.name, "", kernel)
 
 
 def _swept(operator: Operator) -> Iterator[dict[str, Any]]:
     """Each text once, by the first parameters that give it."""
     seen: set[str] = set()
     for parameters, template, threads in _templates():
-        launches = generated(operator, threads, (template,))
-        if launches is None or len(launches) != 1 or launches[0].text in seen:
+        launches = generated(operator, threads, (template,), matrices=parameters.startswith("blocks"))
+        key = "".join(launch.text for launch in launches or ())
+        if launches is None or key in seen:
             continue
-        seen.add(launches[0].text)
-        (spec,) = parse_specs([_VARIANT])
-        yield _candidate("native", parameters, NATIVE.document(operator, spec, launches))
+        seen.add(key)
+        yield from _candidates("native", parameters, NATIVE.document(operator, _VARIANT, launches))
 
 
 def _templates() -> Iterable[tuple[str, Any, int]]:
-    for tile in (*TILES, *LARGER_TILES):
-        text = f"{tile.rows}x{tile.columns} x {tile.high}x{tile.wide}"
-        yield f"tile {text}", partial(matmul, chosen=tile), 256
+    for splits in (1, 2, 3, 4, 8, 16):
+        for tile in (*TILES, *LARGER_TILES):
+            text = f"{tile.rows}x{tile.columns} x {tile.high}x{tile.wide}{f', {splits} parts' if splits > 1 else ''}"
+            yield f"tile {text}", partial(matmul, chosen=replace(tile, splits=splits)), 256
+    for blocks in (*BLOCKS, *OTHER_BLOCKS):
+        text = f"{blocks.rows}x{blocks.columns}x{blocks.depth} x {blocks.high}x{blocks.wide}"
+        yield f"blocks {text}", partial(matmul, chosen=blocks), 256
     for lanes in (4, 8, 16, 32, 64, 128):
         for vectors in (1, 2, 4, 8):
             split = Split(INVOCATIONS // lanes, lanes, vectors)
@@ -73,16 +90,18 @@ def _templates() -> Iterable[tuple[str, Any, int]]:
         yield f"rows {lanes} lanes", partial(rows, lanes=lanes), max(lanes, 256)
 
 
-def _candidate(compiler: str, parameters: str, kernel: CompiledKernel) -> dict[str, Any]:
-    (variant,) = kernel.document["variants"]
+def _candidates(compiler: str, parameters: str, kernel: CompiledKernel) -> Iterator[dict[str, Any]]:
+    """One for each variant: of those of one compiler with the same parameters, a device takes the first that it can."""
     texts = {file.name: file.text for file in kernel.files}
-    points = {point["name"]: point for point in variant["entry_points"]}
-    return {
-        "compiler": compiler,
-        "parameters": parameters,
-        "temporaries": [evaluate(size, {}) for size in variant["temporaries"]],
-        "launches": [_launch(launch, points[launch["entry_point"]], texts) for launch in variant["launches"]],
-    }
+    for variant in kernel.document["variants"]:
+        points = {point["name"]: point for point in variant["entry_points"]}
+        yield {
+            "compiler": compiler,
+            "parameters": parameters,
+            "features": variant["requires"]["features"],
+            "temporaries": [evaluate(size, {}) for size in variant["temporaries"]],
+            "launches": [_launch(launch, points[launch["entry_point"]], texts) for launch in variant["launches"]],
+        }
 
 
 def _launch(launch: Mapping[str, Any], point: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:

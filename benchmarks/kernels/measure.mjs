@@ -6,6 +6,7 @@ Object.assign(globalThis, globals);
 
 const MOST_BYTES = 2 ** 30; // of what rotates
 const SETS = 4;
+const MATRICES = "chromium-experimental-subgroup-matrix";
 
 const chunks = [];
 for await (const chunk of process.stdin) chunks.push(chunk);
@@ -17,7 +18,7 @@ const gpu = create([
   "disable-dawn-features=timestamp_quantization",
 ]);
 const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-const wanted = ["shader-f16", "subgroups", "timestamp-query", "chromium-experimental-subgroup-matrix"];
+const wanted = ["shader-f16", "subgroups", "timestamp-query", MATRICES];
 const limited = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -33,6 +34,11 @@ device.lost.then((info) => {
   if (info.reason !== "destroyed") console.error(`the device was lost: ${info.message}`);
 });
 const { info } = adapter;
+// Names that the runner has for what an adapter multiplies (runner_js/src/hal/matrices.ts).
+const offered = new Set([...device.features, ...(check ? ["subgroup-matrix-f16-f32-16x16x16"] : [])]);
+for (const one of info.subgroupMatrixConfigs ?? []) {
+  offered.add(`subgroup-matrix-${one.componentType}-${one.resultComponentType}-${one.M}x${one.N}x${one.K}`);
+}
 say({ device: info.description || info.device || info.vendor, features: [...device.features] });
 
 const times = device.createQuerySet({ type: "timestamp", count: 2 });
@@ -206,7 +212,16 @@ function apart(left, right) {
   return Math.sqrt(difference / length);
 }
 
-async function measured({ name, dtype, arguments: given, rotated, candidates }) {
+/** Of each compiler and its parameters the first that the device can run; to check texts, all of them. */
+function fitting(all) {
+  if (check) return all;
+  const able = all.filter(({ features }) => features.every((feature) => offered.has(feature)));
+  const same = (one, other) => one.compiler === other.compiler && one.parameters === other.parameters;
+  return able.filter((one, place) => able.findIndex((other) => same(one, other)) === place);
+}
+
+async function measured({ name, dtype, arguments: given, rotated, candidates: all }) {
+  const candidates = fitting(all);
   if (dtype === "float16" && !device.features.has("shader-f16")) throw Error("the device has no shader-f16");
   const bytes = given.filter((_, place) => rotated.includes(place)).reduce((sum, one) => sum + one.bytes, 0);
   const count = check ? 0 : rotated.length ? Math.max(2, Math.min(SETS, Math.floor(MOST_BYTES / bytes))) : 1;
@@ -219,8 +234,9 @@ async function measured({ name, dtype, arguments: given, rotated, candidates }) 
   const found = [];
   const waiting = candidates.map((candidate) => prepared(candidate, sets).catch((cause) => cause));
   for (const [place, one] of (await Promise.all(waiting)).entries()) {
-    const { compiler, parameters, launches } = candidates[place];
-    const shown = { compiler, parameters, dispatches: launches.length };
+    const { compiler, parameters, features, launches } = candidates[place];
+    const matrices = features.includes(MATRICES);
+    const shown = { compiler, parameters, matrices, dispatches: launches.length };
     found.push(shown);
     if (one instanceof Error || one.calls === undefined) shown.error = String(one?.message ?? one).slice(0, 300);
     else ready.push({ ...one, shown });

@@ -73,7 +73,7 @@ def _conv(**attributes: Any) -> Body:
     return lambda _, x, w: op.nn.conv2d(x, w, **attributes)
 
 
-def _attention(builder: Any, *tensors: Any) -> Any:
+def attention(builder: Any, *tensors: Any) -> Any:
     """Of every query [heads, n, size] to every key, softmax in float32 as models have it."""
 
     def program(query: Any, keys: Any, values: Any) -> Any:
@@ -179,9 +179,9 @@ def _attentions(small: bool) -> list[Work]:
     for dtype, goals in (("float16", (23, 37)), ("float32", (None, None))):
         cache, text = (heads, keys, size), (heads, queries, size)
         found.append(
-            Work("attention, 1 query, 4096 keys", _attention, [(heads, 1, size), cache, cache], dtype, 2, goals[0])
+            Work("attention, 1 query, 4096 keys", attention, [(heads, 1, size), cache, cache], dtype, 2, goals[0])
         )
-        found.append(Work("attention, 512 queries and keys", _attention, [text, text, text], dtype, 0, goals[1]))
+        found.append(Work("attention, 512 queries and keys", attention, [text, text, text], dtype, 0, goals[1]))
     return found
 
 

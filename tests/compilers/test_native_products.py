@@ -13,7 +13,7 @@ from tvm import relax
 
 from tapml.carving.carve import carve
 from tapml.compilers.choose import CHOICES
-from tapml.compilers.native.tiled import TILES, Tile
+from tapml.compilers.native.tiled import TILES, Tile, tile_of
 from tapml.expressions import Symbol
 from tapml.importing.model import ImportedModel, Step
 from tapml.jobs.job import JobSpecification, run_job
@@ -192,6 +192,35 @@ def test_a_kernel_serves_any_number_of_tokens(tmp_path: Path) -> None:
     assert all([uniform["name"] for uniform in launch["uniforms"]] == ["n"] for launch in launches)
 
 
+@pytest.mark.parametrize("splits", [2, 3, 16])
+def test_workgroups_share_out_the_inner_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
+    """Of 16 some have nothing to do."""
+    tile = Tile(2, 2, 8, 8, splits)
+    monkeypatch.setattr("tapml.compilers.native.matmul.tile_of", lambda *sizes: tile)
+    cases = {name: PRODUCTS[name] for name in ("of primes", "dense", "batches", "both across")}
+    suite = carved({**cases, "conv": CONVOLUTIONS["of a block"]}, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    launches = [len(suite.bundle(name)["variants"][0]["launches"]) for name in suite.kernels]
+    assert launches.count(2) == len(cases) + 1
+
+
+def test_any_number_of_tokens_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.compilers.native.matmul.tile_of", lambda *sizes: Tile(4, 4, 8, 8, 3))
+    cases: dict[str, Case] = {
+        "dense": (dense, [("n", 64), (64, 70), (70,), ("n", 70)]),
+        "of values": (matmul, [(4, "n", "n"), (4, "n", 24)]),
+    }
+    assert wrong(carved(cases, tmp_path, n=37), "node-dawn") == {}
+
+
+def test_the_inner_axis_is_shared_out_where_a_device_would_be_idle() -> None:
+    assert tile_of(512, 4096, 1, 4096).splits == 1
+    assert tile_of(16, 384, 1, 384).splits == 1
+    assert tile_of(32, 4096, 1, 4096).splits > 2
+    assert tile_of(320, 4096, 1, 2880).splits == 2
+    assert tile_of(16, 384, 1, 1536).splits > 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("device", "dtype"), [("node-dawn", "float32"), ("deno", "float32"), ("deno", "float16")])
 def test_every_product_on_every_device(device: str, dtype: str, tmp_path: Path) -> None:
@@ -209,7 +238,7 @@ def test_every_tile_at_its_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             cases[f"{size} along"] = times_turned, [(rows, 32 + more), (columns, 32 + more)]
             cases[f"{size} across"] = matmul, [(2, rows, 16 - more), (2, 16 - more, columns)]
             cases[f"{size} both across"] = turned_left, [(40 + more, rows), (40 + more, columns)]
-    monkeypatch.setattr("tapml.compilers.native.matmul.tile_of", lambda rows, columns, _: tiles[rows, columns])
+    monkeypatch.setattr("tapml.compilers.native.matmul.tile_of", lambda rows, columns, *_: tiles[rows, columns])
     suite = carved(cases, tmp_path)
     assert wrong(suite, "deno") == {}
     sizes = {suite.bundle(name)["variants"][0]["entry_points"][0]["workgroup_size"][0] for name in suite.kernels}

@@ -17,7 +17,11 @@ _WORKGROUP_SIZE = re.compile(r"@workgroup_size\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,
 _WORKGROUP_VARIABLE = re.compile(r"var<workgroup>\s*\w+\s*:\s*((?:array<\s*)+)([\w<>]+?)\s*((?:,\s*\d+[ui]?\s*>\s*)+);")
 _ENABLE = re.compile(r"^\s*enable\s+([\w\s,]+);", re.MULTILINE)
 _ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2, "bool": 4}
-_FEATURE = {"f16": "shader-f16", "subgroups": "subgroups"}
+_FEATURE = {
+    "f16": "shader-f16",
+    "subgroups": "subgroups",
+    "chromium_experimental_subgroup_matrix": "chromium-experimental-subgroup-matrix",
+}
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ class Requires(Message):
     """What a device must offer. An unknown limit is not checked ahead: the GPU's own validation will tell."""
 
     features: list[Text]
-    """GPUFeatureName values."""
+    """GPUFeatureName values, and what is multiplied by subgroup matrices ("subgroup-matrix-f16-f32-16x16x16")."""
     limits: dict[str, float]
-    """GPUSupportedLimits name -> least value; for names that start with "min", greatest value."""
+    """GPUSupportedLimits name -> least value; for "subgroupMaxSize" and names that start with "min", greatest."""
 
 
 class Binding(Message):

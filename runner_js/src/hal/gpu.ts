@@ -1,9 +1,10 @@
 import type { AdapterInfo, ErrorReport } from "../protocol/messages";
 import { DeviceFailure } from "./errors";
+import { MATRICES, matrixFeatures } from "./matrices";
 import { withoutAdapter, withoutWebGpu } from "./unavailable";
 import { within } from "./within";
 
-const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"] as const;
+const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query", MATRICES] as const;
 
 /** What kernels need, should a browser refuse the full list of its own adapter's limits. */
 const CORE_LIMITS = [
@@ -29,6 +30,7 @@ const LARGEST_SUBGROUP = 128;
 
 export interface Capabilities {
   adapter: AdapterInfo;
+  /** GPUFeatureName, and what subgroup matrices there are (matrices.ts). */
   features: string[];
   /** GPUSupportedLimits, and GPUAdapterInfo's subgroupMinSize and subgroupMaxSize. */
   limits: Record<string, number>;
@@ -174,11 +176,14 @@ export async function acquireGpu(
   try {
     const adapter = await patientAdapter(gpu);
     if (!adapter) return { unavailable: withoutAdapter(about.userAgent) };
-    const features = WANTED_FEATURES.filter((feature) => adapter.features.has(feature));
+    const features = WANTED_FEATURES.filter((feature) => adapter.features.has(feature)) as GPUFeatureName[];
     const { device, from } = await requestDevice(gpu, adapter, features);
     return new Gpu(device, {
       adapter: adapterInfo(from),
-      features: [...device.features].sort(),
+      features: [
+        ...device.features,
+        ...matrixFeatures(device.features, from.info, gpu.wgslLanguageFeatures),
+      ].sort(),
       limits: { ...limitsOf(device.limits), ...subgroupSizes(from) },
     });
   } catch (cause) {

@@ -45,6 +45,18 @@ describe("unmetRequirement", () => {
     expect(unmetRequirement(limits(32), [], LIMITS)).toContain("minStorageBufferOffsetAlignment 32");
   });
 
+  it("knows that a kernel may count on subgroups of one size", () => {
+    const requires = { features: [], limits: { subgroupMinSize: 32, subgroupMaxSize: 32 } };
+    const sizes = (least: number, most: number) => ({ subgroupMinSize: least, subgroupMaxSize: most });
+    expect(unmetRequirement(requires, [], sizes(32, 32))).toBeNull();
+    expect(unmetRequirement(requires, [], sizes(32, 64))).toContain(
+      "subgroupMaxSize 32, this device allows 64",
+    );
+    expect(unmetRequirement(requires, [], sizes(16, 32))).toContain(
+      "subgroupMinSize 32, this device allows 16",
+    );
+  });
+
   it("leaves a limit that the browser does not know to the error scopes", () => {
     expect(unmetRequirement({ features: [], limits: { maxSomethingNew: 1 } }, [], LIMITS)).toBeNull();
   });

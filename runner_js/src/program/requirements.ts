@@ -1,8 +1,8 @@
 import type { Requires } from "../protocol/messages";
 import { describePair } from "./bytes";
 
-/** Limits that grow more capable as they get smaller. */
-const LESS_IS_MORE = /^min/;
+/** Limits that grow more capable as they get smaller; and the size that subgroups never exceed. */
+const LESS_IS_MORE = /^min|^subgroupMaxSize$/;
 const IN_BYTES = /(?:Buffer|Binding|Storage)Size$/;
 
 /**

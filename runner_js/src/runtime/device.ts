@@ -1,4 +1,5 @@
 import { acquireGpu, type Capabilities, Gpu } from "../hal/gpu";
+import { matrixFeatures } from "../hal/matrices";
 import type { LoadOptions } from "./api";
 import { TapmlError } from "./error";
 import { Budget } from "./memory";
@@ -57,7 +58,10 @@ function capabilitiesOf({ features, limits, adapterInfo }: GPUDevice): Capabilit
   for (const name in limits) all[name] = Number(limits[name as keyof GPUSupportedLimits]);
   return {
     adapter: { vendor, architecture, device, description },
-    features: [...features].sort(),
+    features: [
+      ...features,
+      ...matrixFeatures(features, adapterInfo, globalThis.navigator?.gpu?.wgslLanguageFeatures),
+    ].sort(),
     limits: all,
   };
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from tapml.compilers.native.axes import Axes
-from tapml.compilers.native.contraction import TOTAL, Contraction, factors_of, used
+from tapml.compilers.native.contraction import TOTAL, Contraction, factors_of, used, widened
 from tapml.compilers.native.kernel import Found
 from tapml.compilers.native.polynomials import Indices, Polynomial, number
 from tapml.compilers.native.stages import Index, Numbering, Stage, loads, rewritten, substituted, variable, variables_of
@@ -44,6 +44,8 @@ class Attended:
     """Of the keys that a row sees: none before the greatest of these,"""
     last: tuple[Polynomial, ...]
     """none behind the least of these."""
+    halved: bool
+    """Whether the program has weights in float16."""
 
     @property
     def key(self) -> Index:
@@ -94,7 +96,8 @@ def attended(found: Found, indices: Indices) -> Attended | None:
         # What is mixed is divided by the sum in the end, not each weight before it.
         divided = Expression("div", chain.mixed.value.dtype, (variable(MIXED, chain.mixed.value.dtype), value[1]))
         finish = substituted(finish, {MIXED: divided})
-    return _arranged(found, indices, scores, key, of_mixed, (*factors, value[0], score, base, finish, stored))
+    roots = *factors, widened(value[0]), score, base, finish, stored
+    return _arranged(found, indices, scores, key, of_mixed, roots, value[2])
 
 
 def _chain(found: Found) -> _Chain | None:
@@ -179,8 +182,9 @@ def _base(weight: Expression, score: Expression) -> Expression | None:
     return difference.operands[1]
 
 
-def _valued(mixed: Expression, weight: Expression) -> tuple[Expression, Expression | None] | None:
-    """The value of a term that is a weight times a value, and what each weight is divided by."""
+def _valued(mixed: Expression, weight: Expression) -> tuple[Expression, Expression | None, bool] | None:
+    """The value of a term that is a weight times a value, what each weight is divided by, and whether weights are in
+    float16."""
     mixed = _plain(mixed)
     if mixed.kind != "mul":
         return None
@@ -191,8 +195,16 @@ def _valued(mixed: Expression, weight: Expression) -> tuple[Expression, Expressi
         if divided.kind == "div":
             divided, divisor = _plain(divided.operands[0]), divided.operands[1]
         if numbers(divided) == numbers(_plain(weight)):
-            return value, divisor
+            return value, divisor, _halved(weighted)
     return None
+
+
+def _halved(found: Expression) -> bool:
+    while found.dtype != "float16":
+        if found.kind != "cast" or found.operands[0].dtype not in FLOATS:
+            return False
+        (found,) = found.operands
+    return True
 
 
 def _end(
@@ -221,7 +233,7 @@ def _end(
 
 
 def _arranged(
-    found: Found, indices: Indices, scores: Stage, key: str, mixed: Stage, roots: Sequence[Expression]
+    found: Found, indices: Indices, scores: Stage, key: str, mixed: Stage, roots: Sequence[Expression], halved: bool
 ) -> Attended | None:
     """In axes that are each of one kind: batch, rows, the keys, columns of values."""
     every = {axis.variable: axis for axis in (*scores.spatial, *mixed.spatial)}
@@ -262,7 +274,7 @@ def _arranged(
         stored=stored,
     )
     first, last = _seen(indices, score, key)
-    return Attended(product, score, value, tuple(groups["width"]), base, finish, stored, first, last)
+    return Attended(product, score, value, tuple(groups["width"]), base, finish, stored, first, last, halved)
 
 
 def _seen(indices: Indices, score: Expression, key: str) -> tuple[tuple[Polynomial, ...], tuple[Polynomial, ...]]:

@@ -40,23 +40,16 @@ class Attending(AttentionHooks):
 
     def launch(self) -> Launch:
         shape, product = self._shape, self._made.scores
-        rows, parts = shape.rows, shape.parts
+        rows = shape.rows
         row_tiles = ceildiv(times(*extents(product.rows)), rows)
         most = most_of(self._indices, product.batch) * -(-most_of(self._indices, product.rows) // rows) * shape.splits
         grid, group = grid_of(times(*extents(product.batch), row_tiles, shape.splits), most)
-        held = rows * -(-shape.inner // 4)
-        functions = [self._vector(self._left, 4), self._vector(self._right, DEPTH)]
-        functions += [self._vector(self._value, 4 * shape.fours), self._score(), *self._bounds()]
+        functions = [*self._factors(), self._score(), *self._bounds()]
         functions += [self._finish()] if self._whole else []
         self._text.declarations = [
-            f"var<workgroup> query_part : array<vec4<f32>, {held}>;",
-            f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (FOURS + 1)}>;",
-            f"var<workgroup> score_part : array<f32, {rows * shape.keys}>;",
-            f"var<workgroup> partial : array<f32, {LANES}>;",
-            f"var<workgroup> highest : array<f32, {rows}>;",
-            f"var<workgroup> factor : array<f32, {rows}>;",
-            *([f"var<workgroup> mixed_part : array<vec4<f32>, {LANES}>;"] if parts > 1 else []),
-            *([f"var<workgroup> sum_part : array<f32, {LANES}>;"] if parts > 1 else []),
+            *self._memory(),
+            *([f"var<workgroup> mixed_part : array<vec4<f32>, {LANES}>;"] if shape.parts > 1 else []),
+            *([f"var<workgroup> sum_part : array<f32, {LANES}>;"] if shape.parts > 1 else []),
             "",
             *self._places(),
             *functions,
@@ -75,22 +68,9 @@ class Attending(AttentionHooks):
             f"let row = row_tile % row_tiles * {rows};",
             *self._range(),
             "",
-            *filled(
-                f"query_part[n] = left4(batch, min(row + n / {-(-shape.inner // 4)}, {last(self._rows)}), "
-                f"n % {-(-shape.inner // 4)} * 4);",
-                held,
-            ),
-            f"if (index < {rows}) {{",
-            f"  highest[index] = {LOWEST};",
-            "}",
-            f"let lane = index % {shape.fours};",
-            f"let own = index / {shape.fours} % {shape.row_groups};",
-            f"let part = index / {shape.fours * shape.row_groups};",
-            f"var mixed = array<vec4<f32>, {shape.own_rows}>();",
-            f"var sums = array<f32, {shape.own_rows}>();",
-            "workgroupBarrier();",
+            *self._begun(),
             f"for (var at = begin; at < end; at += {shape.keys}) {{",
-            *(f"  {line}" for line in (*self._scores(), *self._weights(), *self._mixed())),
+            *(f"  {line}" for line in self._tile()),
             "}",
             *self._together(),
             *self._stored(),
@@ -103,6 +83,11 @@ class Attending(AttentionHooks):
         return launch if self._whole else self._handing_on(launch)
 
     # ------------------------------------------------ functions
+
+    def _factors(self) -> Iterable[str]:
+        yield self._vector(self._left, 4)
+        yield self._vector(self._right, DEPTH)
+        yield self._vector(self._value, 4 * self._shape.fours)
 
     def _places(self) -> Iterable[str]:
         if self._caches:
@@ -145,6 +130,46 @@ class Attending(AttentionHooks):
         return str(writer.polynomial(bound))
 
     # ------------------------------------------------ the body
+
+    @property
+    def _query(self) -> int:
+        """Vectors of a row of queries."""
+        return -(-self._shape.inner // 4)
+
+    def _memory(self) -> Iterable[str]:
+        """Of a workgroup, beside what is put together in the end."""
+        shape = self._shape
+        yield f"var<workgroup> query_part : array<vec4<f32>, {shape.rows * self._query}>;"
+        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (FOURS + 1)}>;"
+        yield f"var<workgroup> score_part : array<f32, {shape.rows * shape.keys}>;"
+        yield f"var<workgroup> partial : array<f32, {LANES}>;"
+        yield f"var<workgroup> highest : array<f32, {shape.rows}>;"
+        yield f"var<workgroup> factor : array<f32, {shape.rows}>;"
+
+    def _begun(self) -> Iterable[str]:
+        """Before the first tile."""
+        shape = self._shape
+        line = f"min(row + n / {self._query}, {last(self._rows)})"
+        yield from filled(f"query_part[n] = left4(batch, {line}, n % {self._query} * 4);", shape.rows * self._query)
+        yield f"if (index < {shape.rows}) {{"
+        yield f"  highest[index] = {LOWEST};"
+        yield "}"
+        yield from self._lanes()
+        yield "workgroupBarrier();"
+
+    def _lanes(self) -> Iterable[str]:
+        """Which columns, rows and keys an invocation has, and what it adds up."""
+        shape = self._shape
+        yield f"let lane = index % {shape.fours};"
+        yield f"let own = index / {shape.fours} % {shape.row_groups};"
+        yield f"let part = index / {shape.fours * shape.row_groups};"
+        yield f"var mixed = array<vec4<f32>, {shape.own_rows}>();"
+        yield f"var sums = array<f32, {shape.own_rows}>();"
+
+    def _tile(self) -> Iterable[str]:
+        yield from self._scores()
+        yield from self._weights()
+        yield from self._mixed()
 
     def _range(self) -> Iterable[str]:
         """From the first key that one of the rows sees to the last; where a row sees none, all count alike."""

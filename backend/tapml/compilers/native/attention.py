@@ -12,10 +12,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from tapml.compilers.native import decoding
 from tapml.compilers.native.attended import attended
 from tapml.compilers.native.attending import PLACES, Attending
+from tapml.compilers.native.attending_matrices import by_matrices
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
 from tapml.compilers.native.attention_shape import LANES, LOWEST, shape_of
+from tapml.compilers.native.decoding import Decoding
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
 from tapml.compilers.native.product import arguments_of, extents
 from tapml.compilers.native.stages import Index, loads
@@ -47,7 +50,12 @@ def attention(found: Found) -> list[Launch] | None:
     if shape is None:
         return None
     text = Text(found, found.entry_point, indices, OWN_NAMES)
-    launches = [Attending(text, made, shape, width, caches).launch()]
+    if found.matrices and (fast := by_matrices(text, made, (rows, inner, width), caches)) is not None:
+        return [fast.launch()]
+    kind = Attending
+    if decoding.takes(shape.rows, inner):
+        kind, shape = Decoding, dataclasses.replace(shape, keys=decoding.keys_of(shape.rows, inner))
+    launches = [kind(text, made, shape, width, caches).launch()]
     if shape.splits > 1:
         merging = Text(
             dataclasses.replace(found, part=found.part + 1), f"{found.entry_point}_merge", indices, OWN_NAMES

@@ -22,6 +22,8 @@ OWN_NAMES = (
     *("batch", "row", "column", "key", "k", "total", "found", "group", "groups", "number", "index", "tile", "split"),
     *("row_tiles", "begin", "end", "at", "n", "r", "j", "lane", "four", "part", "parts", "query_part", "key_part"),
     *("score_part", "highest", "factor", "partial", "mixed_part", "sum_part", "mixed", "sum", "sums", "half", "most"),
+    *("left8", "right8", "value8", "subgroup", "weight_part", "rest_part", "apart", "far", "reference", "line"),
+    *("scale_part", "brought", "seen", "weight", "e", "of_row", "group_of_keys"),
     *("here", "low", "high", "share", "b", "p", "v", "now", "place", "own", "c", "places", "from", "to", "scale"),
 )
 

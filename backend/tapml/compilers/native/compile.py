@@ -11,9 +11,11 @@ from tapml.compilers.native.axes import nodes
 from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.kernel import Found, Launch
 from tapml.compilers.native.matmul import matmul
+from tapml.compilers.native.matrices import uses_matrices, with_matrices
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.staged import Template, of_any, staged
 from tapml.compilers.native.stages import inlined, stages_of
+from tapml.compilers.native.transposed import transposed
 from tapml.compilers.tvm.variants import VariantSpec, parse_specs
 from tapml.errors import InputError
 from tapml.files import sha256
@@ -22,7 +24,7 @@ from tapml.lowering.by_hand import ATTRIBUTE, made_with
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram
 
-TEMPLATES: tuple[Template, ...] = (elementwise, matmul, rows, attention)
+TEMPLATES: tuple[Template, ...] = (transposed, elementwise, matmul, rows, attention)
 """In the order in which they are asked."""
 
 _STORED = ("float32", "float16", "int32", "uint32")
@@ -36,14 +38,15 @@ class NativeCompiler:
     """One of the compilers (tapml.compilers.base)."""
 
     name = "native"
-    version = "4"
+    version = "5"
     """Raised whenever it would write something else for the same operator."""
 
     def compile(
         self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress = lambda done, total: None
     ) -> dict[str, CompiledKernel]:
         """As all compilers do: nothing for an operator that no template knows. A kernel has one variant, with no more
-        invocations than the least that is asked for. Raises InputError for variants that there are not."""
+        invocations than the least that is asked for, and before it one of subgroup matrices where a template has that.
+        Raises InputError for variants that there are not."""
         spec = parse_specs(variants)[0]
         found = {}
         for number, operator in enumerate(operators, 1):
@@ -58,10 +61,18 @@ class NativeCompiler:
 
     def _kernel(self, operator: Operator, spec: VariantSpec) -> CompiledKernel | None:
         launches = generated(operator, spec.threads)
-        return None if launches is None else self.document(operator, spec, launches)
+        if launches is None:
+            return None
+        made = self.document(operator, spec.name, launches)
+        fast = generated(operator, spec.threads, matrices=True) if _has_halves(operator) else None
+        if fast is None or not any(uses_matrices(launch.text) for launch in fast):
+            return made
+        return with_first(self.document(operator, f"{spec.name}+matrices", fast, "@matrices"), made)
 
-    def document(self, operator: Operator, spec: VariantSpec, launches: Sequence[Launch]) -> CompiledKernel:
-        """The kernel of which these are the dispatches."""
+    def document(
+        self, operator: Operator, variant: str, launches: Sequence[Launch], suffix: str = ""
+    ) -> CompiledKernel:
+        """The kernel of which these are the dispatches, with that one variant. `suffix`: behind its files' names."""
         program = operator.program
         assert isinstance(program, OperatorProgram)
         numbers = {buffer.name: place for place, buffer in enumerate(program.parameters)}
@@ -69,14 +80,16 @@ class NativeCompiler:
         places = {buffer: {"argument": place} for buffer, place in numbers.items()}
         places |= {buffer: {"temporary": place} for place, buffer in enumerate(temporaries)}
         # The first has the operator's own name.
-        names = [f"{operator.name}{f'.{number}' if number > 1 else ''}.wgsl" for number in range(1, len(launches) + 1)]
+        stem = f"{operator.name}{suffix}"
+        names = [f"{stem}{f'.{number}' if number > 1 else ''}.wgsl" for number in range(1, len(launches) + 1)]
         files = [WgslFile(name, launch.text) for name, launch in zip(names, launches, strict=True)]
         least = {symbol.name: symbol.minimum for symbol in operator.symbols}
-        variant: dict[str, Any] = {
-            "name": spec.name,
-            "requires": requirements(
-                [file.text for file in files], max(found.nbytes for found in operator.types(least))
-            ),
+        requires = requirements([file.text for file in files], max(found.nbytes for found in operator.types(least)))
+        if any(uses_matrices(file.text) for file in files):
+            requires = with_matrices(requires)
+        made: dict[str, Any] = {
+            "name": variant,
+            "requires": requires,
             "entry_points": [
                 {
                     "name": launch.entry_point,
@@ -104,19 +117,32 @@ class NativeCompiler:
                 arguments[numbers[buffer]]["grows"] = axis
             for output, given in launch.overwrites.items():
                 arguments[numbers[output]]["overwrites"] = numbers[given]
-        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, files)
+        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [made]}, files)
+
+
+def with_first(first: CompiledKernel, then: CompiledKernel) -> CompiledKernel:
+    """One kernel with the variants of two of the same operator, in that order."""
+    variants = [*first.document["variants"], *then.document["variants"]]
+    return CompiledKernel({**then.document, "variants": variants}, [*first.files, *then.files])
+
+
+def _has_halves(operator: Operator) -> bool:
+    return any(argument["dtype"] == "float16" for argument in operator.arguments)
 
 
 NATIVE = NativeCompiler()
 
 
-def generated(operator: Operator, threads: int = 256, templates: Sequence[Template] = TEMPLATES) -> list[Launch] | None:
-    """The dispatches of the first template that knows the operator."""
+def generated(
+    operator: Operator, threads: int = 256, templates: Sequence[Template] = TEMPLATES, matrices: bool = False
+) -> list[Launch] | None:
+    """The dispatches of the first template that knows the operator. `matrices`: for a device that has subgroup
+    matrices (tapml.compilers.native.matrices)."""
     by_hand = operator.prim_func is not None and operator.prim_func.attrs and ATTRIBUTE in operator.prim_func.attrs
     cached = made_with(operator.prim_func, "cached_attention") if by_hand else None
     if by_hand and (cached is None or "blocks" in cached.also):
         return None  # compilers/cache knows more of it than its loops
-    found = _found(operator, threads)
+    found = _found(operator, threads, matrices)
     if found is None:
         return None
     if by_hand:
@@ -124,7 +150,7 @@ def generated(operator: Operator, threads: int = 256, templates: Sequence[Templa
     return of_any(templates, found) or staged(found, templates)
 
 
-def _found(operator: Operator, threads: int) -> Found | None:
+def _found(operator: Operator, threads: int, matrices: bool = False) -> Found | None:
     if operator.external is not None or any(
         "encoding" in argument or argument["dtype"] not in _STORED for argument in operator.arguments
     ):
@@ -141,4 +167,4 @@ def _found(operator: Operator, threads: int) -> Found | None:
     stages = inlined(stages, outputs) if stages is not None else None
     if stages is None or nodes(*(stage.value for stage in stages)) > _MOST_NODES:
         return None
-    return Found(operator, program, stages, threads)
+    return Found(operator, program, stages, threads, matrices=matrices)

@@ -145,9 +145,10 @@ def factors_of(term: Expression) -> tuple[Expression, Expression] | None:
         term = term.operands[0]
     if term.kind != "mul" or term.dtype not in _SUMS:
         return None
-    left, right = map(_widened, term.operands)
+    left, right = map(widened, term.operands)
     return left, right
 
 
-def _widened(factor: Expression) -> Expression:
+def widened(factor: Expression) -> Expression:
+    """In float32, in which products are summed."""
     return factor if factor.dtype == "float32" else Expression("cast", "float32", (factor,))

@@ -52,6 +52,8 @@ class Found:
     threads: int
     outputs: Sequence[str] = ()
     part: int = 0
+    matrices: bool = False
+    """Whether it is for devices that have subgroup matrices."""
     buffers: Mapping[str, Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -133,12 +135,16 @@ class Text:
         ]
         text = with_own_functions("\n".join([*head, *signature, *writer.lines, "}", ""]))
         text = spelled(text, ())
-        if "f16" in text:
-            text = "enable f16;\n" + text
+        for part, features in ENABLED.items():
+            if part in text:
+                text = f"enable {features};\n{text}"
         own = {buffer.name for buffer in self.found.program.temporaries}
         temporaries = {buffer: self.found.bytes_of(buffer) for buffer in self.accesses if buffer in own}
         return Launch(text, self.entry_point, tuple(self.accesses), symbols, tuple(grid), temporaries)
 
+
+ENABLED = {"f16": "f16", "subgroup_matrix": "chromium_experimental_subgroup_matrix", "subgroup_id": "subgroups"}
+"""What a text that has such a part enables."""
 
 GROUP = "@builtin(workgroup_id) group : vec3<u32>"
 GROUPS = "@builtin(num_workgroups) groups : vec3<u32>"

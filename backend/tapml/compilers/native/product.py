@@ -18,7 +18,7 @@ from tapml.compilers.native.names import Names
 from tapml.compilers.native.polynomials import Polynomial
 from tapml.compilers.native.stages import Index, loads, variable
 from tapml.compilers.native.text import Writer
-from tapml.compilers.native.words import bare, wgsl_type
+from tapml.compilers.native.words import Access, bare, wgsl_type
 from tapml.operators.program import Expression
 
 ACCUMULATED = """\
@@ -38,7 +38,9 @@ Count = Callable[[int, int], tuple[Any, int]]
 OWN_NAMES = (
     "left", "left4", "right", "right4", "finish", "accumulated", "batch", "row", "column", "k", "total", "found",
     "left_part", "right_part", "group", "groups", "place", "number", "index", "x", "y", "tile", "row_tiles",
-    "column_tiles", "read", "lane", "slot", "half",
+    "column_tiles", "read", "lane", "slot", "half", "left8", "right8", "low", "high", "line", "subgroup", "band",
+    "banded", "sums_part", "own_row", "own_column", "block", "e", "to_row", "to_column", "from_row", "from_column",
+    "left_fast", "left_slow", "part", "parts", "share", "split", "begin", "end", "element", "right_fast", "right_slow",
 )  # fmt: skip
 """Those that the templates' texts have."""
 
@@ -140,18 +142,24 @@ class Factors:
         return last.extent // 4 if last.extent <= _WORD and any(self._step(p, factor.inner) for p in words) else 1
 
     def _across(self, factor: Factor) -> Factor:
-        """With vectors of lines, where it lies in memory so that each of them is a vec4."""
+        """With vectors of lines, where the four of each lie beside each other in memory."""
         turned = dataclasses.replace(factor, across=True)
         if turned.lane is None or self._along(factor):
             return factor
         writer = Writer(self._indices, {}, Names(), turned.lane)
         varying = [load for load in loads(factor.value) if writer.varies(load)]
-        whole = all(
-            product(self._indices, self._buffers[str(load.value)].shape).divisible(4)
-            and writer.in_a_row(self._place(load))
-            for load in varying
+        return turned if varying and all(self._in_line(turned, load) for load in varying) else factor
+
+    def _in_line(self, factor: Factor, load: Expression) -> bool:
+        """Whether the four elements of its vectors lie beside each other, wherever the first of them is."""
+        assert factor.lane is not None
+        place = self._place(load)
+        step = place.coefficient(factor.lane)
+        return (
+            step is not None
+            and step.constant == 1
+            and not self._indices.depends(place.without(factor.lane), factor.lane)
         )
-        return turned if varying and whole else factor
 
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         """All buffers: as vec4 those that are only ever read in the whole vectors of a factor."""
@@ -246,73 +254,40 @@ class Factors:
         self._decoded(writer, factor.inner, "k")
 
 
-class Hooks(Factors):
-    """Writes a product's functions into a kernel's text. `fours`: whether the template takes vectors of four rows, and
-    of four columns, where factors lie so."""
+@dataclass(frozen=True)
+class Parts:
+    """The temporary between two dispatches of a product: `count` sums of each element, of parts of the inner axis."""
 
-    def __init__(self, text: Text, found: Contraction, fours: tuple[bool, bool] = (False, False)) -> None:
+    name: str
+    count: int
+
+    def bind(self, text: Text, write: bool = True) -> None:
+        text.accesses[self.name] = Access("parts", "float32", (1,))
+        if write:
+            text.written.add(self.name)
+
+    def kept(self, rows: str, columns: str) -> str:
+        """The function that keeps one."""
+        return "\n".join(
+            [
+                "fn finish(part : i32, row : i32, column : i32, total : f32) {",
+                f"  if (row < {rows} && column < {columns}) {{",
+                f"    parts[(part * {rows} + row) * {columns} + column] = total;",
+                "  }",
+                "}\n",
+            ]
+        )
+
+
+class Ending(Factors):
+    """What becomes of a product's sums."""
+
+    def __init__(self, text: Text, found: Contraction) -> None:
         super().__init__(text, found.batch)
         self._found = found
-        self._left = self._factor("left", "row", found.left, found.rows, found.inner)
-        self._right = self._factor("right", "column", found.right, found.columns, found.inner)
-        if fours[0]:
-            self._left = self._across(self._left)
-        if fours[1]:
-            self._right = self._across(self._right)
         (self._value, self._store), self._ends = self._merged(
             [found.finish, found.stored], [found.batch, found.rows, found.columns]
         )
-        self._bind((self._left, self._right), self._value)
-        text.bind(str(self._store.value), write=True)
-
-    @property
-    def right_along(self) -> bool:
-        return self._along(self._right)
-
-    @property
-    def right_across(self) -> bool:
-        return self._right.across
-
-    @property
-    def right_in_word(self) -> int:
-        return self._in_word(self._right)
-
-    def product(self, step: int) -> Product:
-        """`step`: how far along the inner axis the template goes at a time: where that divides the axis, nobody asks
-        for what lies beyond."""
-        functions = [self._vector(factor, step) for factor in (self._left, self._right)]
-        functions.append(self._finish())
-        found = self._found
-        return Product(
-            batch=self._count(found.batch),
-            rows=self._count(found.rows),
-            columns=self._count(found.columns),
-            inner=self._count(found.inner),
-            left_along=self._along(self._left),
-            right_along=self.right_along,
-            left_across=self._left.across,
-            right_across=self.right_across,
-            functions="\n".join(functions),
-        )
-
-    def launch(
-        self,
-        product: Product,
-        shared: Iterable[str],
-        lines: Iterable[str],
-        comment: str,
-        grid: tuple[str, Sequence[Any]],
-        workgroup: int,
-    ) -> Launch:
-        """The dispatch of a text: what workgroups share, the functions, and the `lines` of its entry point. `grid`: the
-        text of a workgroup's number, and how many there are (`grid_of`)."""
-        group, workgroups = grid
-        self._text.declarations = [*shared, "", product.functions, ACCUMULATED]
-        writer = self._text.writer()
-        writer.symbols.update(self.symbols)
-        for line in lines:
-            writer.line(line)
-        return self._text.launch(writer, comment, arguments_of(group), workgroup, workgroups)
 
     def _finish(self) -> str:
         """The function that stores what becomes of a sum."""
@@ -330,6 +305,84 @@ class Hooks(Factors):
         writer.line(f"{writer.at(output, self._place(self._store))} = {value};")
         writer.lines.append("}\n")
         return self._ended(writer)
+
+
+class Hooks(Ending):
+    """Writes a product's functions into a kernel's text. `fours`: whether the template takes vectors of four rows, and
+    of four columns, where factors lie so. `parts`: by what `finish` is left to another dispatch (split.py), of so many
+    sums of each element; a batch is one of these of a batch then."""
+
+    def __init__(
+        self, text: Text, found: Contraction, fours: tuple[bool, bool] = (False, False), parts: Parts | None = None
+    ) -> None:
+        super().__init__(text, found)
+        self._parts = parts
+        self._left = self._factor("left", "row", found.left, found.rows, found.inner)
+        self._right = self._factor("right", "column", found.right, found.columns, found.inner)
+        if fours[0]:
+            self._left = self._across(self._left)
+        if fours[1]:
+            self._right = self._across(self._right)
+        self._bind((self._left, self._right), *([self._value] if parts is None else []))
+        if parts is None:
+            text.bind(str(self._store.value), write=True)
+        else:
+            parts.bind(text)
+
+    @property
+    def right_along(self) -> bool:
+        return self._along(self._right)
+
+    @property
+    def right_across(self) -> bool:
+        return self._right.across
+
+    @property
+    def right_in_word(self) -> int:
+        return self._in_word(self._right)
+
+    def product(self, step: int) -> Product:
+        """`step`: how far along the inner axis the template goes at a time: where that divides the axis, nobody asks
+        for what lies beyond."""
+        functions = [self._vector(factor, step) for factor in (self._left, self._right)]
+        functions.append(self._finish() if self._parts is None else self._kept(self._parts))
+        found = self._found
+        return Product(
+            batch=self._count(found.batch),
+            rows=self._count(found.rows),
+            columns=self._count(found.columns),
+            inner=self._count(found.inner),
+            left_along=self._along(self._left),
+            right_along=self.right_along,
+            left_across=self._left.across,
+            right_across=self.right_across,
+            functions="\n".join(functions),
+        )
+
+    def _kept(self, parts: Parts) -> str:
+        rows, columns = self._count(self._found.rows), self._count(self._found.columns)
+        return parts.kept(rows, columns)
+
+    def launch(
+        self,
+        product: Product,
+        shared: Iterable[str],
+        lines: Iterable[str],
+        comment: str,
+        grid: tuple[str, Sequence[Any]],
+        workgroup: int,
+        more_arguments: Sequence[str] = (),
+        helpers: str = ACCUMULATED,
+    ) -> Launch:
+        """The dispatch of a text: what workgroups share, the functions, and the `lines` of its entry point. `grid`: the
+        text of a workgroup's number, and how many there are (`grid_of`)."""
+        group, workgroups = grid
+        self._text.declarations = [*shared, "", product.functions, helpers]
+        writer = self._text.writer()
+        writer.symbols.update(self.symbols)
+        for line in lines:
+            writer.line(line)
+        return self._text.launch(writer, comment, [*arguments_of(group), *more_arguments], workgroup, workgroups)
 
 
 def extents(axes: Iterable[Index]) -> list[Any]:

@@ -3,10 +3,12 @@ in workgroup memory, each of its invocations a smaller one that it holds in regi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tapml.compilers.native.kernel import Launch, grid_of
+from tapml.compilers.native import split
+from tapml.compilers.native.kernel import Launch, grid_of, times
 from tapml.compilers.native.product import Count, Hooks, last, numbered, tiles
 
 DEPTH = 16
@@ -17,12 +19,14 @@ _VECTORS = DEPTH // 4
 
 @dataclass(frozen=True)
 class Tile:
-    """Each of `wide` * `high` invocations computes `rows` * `columns` elements."""
+    """Each of `wide` * `high` invocations computes `rows` * `columns` elements; `splits` workgroups share out the inner
+    axis of each."""
 
     rows: int
     columns: int
     wide: int
     high: int
+    splits: int = 1
 
     @property
     def height(self) -> int:
@@ -54,17 +58,43 @@ _AT_ONCE = 132 * 256
 """Invocations that a large device runs at full speed."""
 
 
-def tile_of(rows: int, columns: int, batch: int) -> Tile:
-    """The tile that is estimated to take the least time."""
-    return min(TILES, key=lambda tile: _cost(tile, rows, columns, batch))
+def tile_of(rows: int, columns: int, batch: int, inner: int) -> Tile:
+    """The tile that is estimated to take the least time; more than one workgroup to a sum where that is far less."""
+    best = min(TILES, key=lambda tile: _cost(tile, rows, columns, batch))
+    most = min(split.MOST, inner // (4 * DEPTH), split.MOST_BYTES // (4 * rows * columns * batch))
+
+    def time(tile: Tile) -> float:
+        return _time(tile, rows, columns, batch, inner) + split.cost(rows * columns * batch, tile.splits)
+
+    shared = [replace(tile, splits=splits) for tile in TILES for splits in range(2, most + 1)]
+    least = min(map(time, shared), default=math.inf)
+    if least > _FAR_LESS * time(best):
+        return best
+    return min((tile for tile in shared if time(tile) < _ALIKE * least), key=lambda tile: (tile.splits, time(tile)))
+
+
+_FAR_LESS = 0.85
+_ALIKE = 1.1
 
 
 def _cost(tile: Tile, rows: int, columns: int, batch: int) -> float:
     """In units of a multiplication: what an invocation multiplies and what it reads for that, by how often the device
     is filled."""
-    groups = -(-rows // tile.height) * -(-columns // tile.width) * batch
     each = tile.rows * tile.columns + 2 * (tile.rows + tile.columns)
-    return max(1.0, groups * tile.invocations / _AT_ONCE) * each
+    return max(1.0, _filled(tile, rows, columns, batch)) * each
+
+
+def _filled(tile: Tile, rows: int, columns: int, batch: int) -> float:
+    """How often a large device is."""
+    groups = -(-rows // tile.height) * -(-columns // tile.width) * batch * tile.splits
+    return groups * tile.invocations / _AT_ONCE
+
+
+def _time(tile: Tile, rows: int, columns: int, batch: int, inner: int) -> float:
+    """In nanoseconds: of a step along the inner axis some for waiting, however little is multiplied, and some for what
+    is multiplied and read. The numbers are those of six products on an H200."""
+    each = 0.7 * tile.rows * tile.columns + 2.4 * (tile.rows + tile.columns) + 7
+    return inner / tile.splits * (18 + _filled(tile, rows, columns, batch) * each)
 
 
 @dataclass(frozen=True)
@@ -183,32 +213,38 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
     way = product.right_along, product.right_across, "column", product.columns
     right = _Part("right", tile.width, tile.columns, tile.invocations, *way)
     workgroups, most = count(tile.height, tile.width)
-    grid, group = grid_of(workgroups, most)
+    splits = tile.splits
+    grid, group = grid_of(times(workgroups, splits), most * splits)
     shared = [
         f"var<workgroup> {part.name}_part : array<array<vec4<f32>, {part.stride}>, {part.groups}>;"
         for part in (left, right)
     ]
+    place = f"(tile / {splits})" if splits > 1 else "tile"
+    each = f"row_tiles * column_tiles{f' * {splits}' if splits > 1 else ''}"
+    batch = f"batch * {splits} + part" if splits > 1 else "batch"
+    begin, end = (f"begin - {DEPTH}", "end") if splits > 1 else (f"-{DEPTH}", product.inner)
     lines = (
         "let index = i32(number);",
         f"let x = index % {tile.wide};",
         f"let y = index / {tile.wide};",
         f"let row_tiles = {tiles(product.rows, tile.height)};",
         f"let column_tiles = {tiles(product.columns, tile.width)};",
-        *numbered(group, f"{product.batch} * row_tiles * column_tiles"),
-        "let batch = tile / (row_tiles * column_tiles);",
-        f"let row = tile / column_tiles % row_tiles * {tile.height};",
-        f"let column = tile % column_tiles * {tile.width};",
+        *numbered(group, f"{product.batch} * {each}"),
+        *_shared_out(product.inner, splits),
+        f"let batch = tile / ({each});",
+        f"let row = {place} / column_tiles % row_tiles * {tile.height};",
+        f"let column = {place} % column_tiles * {tile.width};",
         "",
         *(f"var sum_{i}_{j} = 0.0;" for i in range(tile.rows) for j in range(tile.columns)),
         "",
         *(f"var {part.name}_{share} : vec4<f32>;" for part in (left, right) for share in range(part.shares)),
         "",
         "// What a step multiplies was read in the one before it.",
-        f"for (var k = -{DEPTH}; k < {product.inner}; k += {DEPTH}) {{",
-        f"  if (k + {DEPTH} < {product.inner}) {{",
+        f"for (var k = {begin}; k < {end}; k += {DEPTH}) {{",
+        f"  if (k + {DEPTH} < {end}) {{",
         *(f"    {line}" for part in (left, right) for line in part.brought()),
         "  }",
-        "  if (k >= 0) {",
+        f"  if (k >= {'begin' if splits > 1 else 0}) {{",
         *(f"    {line}" for vector in range(_VECTORS) for line in _multiplied(tile, left, right, vector)),
         "  }",
         "  workgroupBarrier();",
@@ -217,7 +253,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
         "}",
         "",
         *(
-            f"finish(batch, {left.line('y', i)}, {right.line('x', j)}, sum_{i}_{j});"
+            f"finish({batch}, {left.line('y', i)}, {right.line('x', j)}, sum_{i}_{j});"
             for i in range(tile.rows)
             for j in range(tile.columns)
         ),
@@ -227,7 +263,18 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
         f"{tile.columns}, {DEPTH} steps\nalong the inner axis at a time. These parts of both factors lie in workgroup "
         f"memory:\n{left.said('y', 'row')};\n{right.said('x', 'column')}."
     )
+    if splits > 1:
+        comment += f"\n{splits} workgroups share out the inner axis of each tile."
     return hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations)
+
+
+def _shared_out(inner: str, splits: int) -> Iterable[str]:
+    """Which part of the inner axis a workgroup has: all but the last are of whole steps."""
+    if splits > 1:
+        yield f"let part = tile % {splits};"
+        yield f"let share = ({inner} + {splits * DEPTH - 1}) / {splits * DEPTH} * {DEPTH};"
+        yield "let begin = part * share;"
+        yield f"let end = min(begin + share, {inner});"
 
 
 def _offset(number: int) -> str:

@@ -26,7 +26,7 @@ def wgsl_type(dtype: str) -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """A buffer in a kernel's text. `width` 4: it is an array of vec4."""
+    """A buffer in a kernel's text. `width` 4: it is an array of vec4; 8: of vec4 of words, each of two float16."""
 
     name: str
     dtype: str
@@ -36,7 +36,7 @@ class Access:
     @property
     def element(self) -> str:
         plain = wgsl_type(self.dtype)
-        return f"vec4<{plain}>" if self.width == 4 else plain
+        return {1: plain, 4: f"vec4<{plain}>", 8: "vec4<u32>"}[self.width]
 
 
 def bare(text: str) -> str:

@@ -329,5 +329,6 @@ _WGSL = {
     *("workgroupBarrier", "storageBarrier", "workgroupUniformLoad", "arrayLength"),
     *("subgroupAdd", "subgroupMax", "subgroupMin", "subgroupBroadcast", "subgroupShuffle", "subgroupShuffleDown"),
     *("subgroupShuffleUp", "subgroupShuffleXor", "subgroupElect", "subgroupAll", "subgroupAny"),
+    *("subgroupMatrixLoad", "subgroupMatrixStore", "subgroupMatrixMultiplyAccumulate"),
 }
-"""WGSL's functions and constructors that TVM may write."""
+"""WGSL's functions and constructors that TVM may write, and the native compiler."""
