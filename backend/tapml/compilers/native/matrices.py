@@ -59,12 +59,11 @@ class Blocks:
 BLOCKS = (
     Blocks(64, 64, 2, 4, 32),
     Blocks(64, 64, 2, 2, 64),
-    Blocks(32, 64, 2, 2, 64),
-    Blocks(32, 32, 2, 2, 64),
+    Blocks(32, 64, 2, 2, 32),
+    Blocks(32, 32, 2, 2, 32),
     Blocks(16, 32, 2, 2, 64),
 )
-"""From the least memory traffic to the most workgroups. The first two are the best for large products on an H200 of
-those that a prototype was timed with."""
+"""From the least memory traffic to the most workgroups: of each size the best on an H200 (docs/kernels.md)."""
 
 _AT_ONCE = 132
 """Workgroups that a large device runs at full speed."""
@@ -77,10 +76,10 @@ def blocks_of(rows: int, columns: int, batch: int) -> Blocks:
 
 def _cost(blocks: Blocks, rows: int, columns: int, batch: int) -> float:
     """In units of a multiplication: what a workgroup multiplies and what it brings for that, by how often the device
-    is filled."""
+    is filled. 64 is what chose the fastest of three products and a convolution on an H200."""
     groups = -(-rows // blocks.height) * -(-columns // blocks.width) * batch
-    each = blocks.height * blocks.width + 32 * (blocks.height + blocks.width)
-    return max(1.0, groups / _AT_ONCE) * each
+    each = blocks.height * blocks.width + 64 * (blocks.height + blocks.width)
+    return -(-groups // _AT_ONCE) * each
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,6 @@ _MANY = 132
 _FEWEST = 64
 """Invocations of a workgroup, below which several rows share one."""
 
-_SIZE = 256
-"""Invocations of a workgroup of rows that lie beside each other,"""
-_MOST_ASIDE = 4
-"""of which so many may have a row: barriers of more cost a GPU in software more than they save others."""
-
 _OUTER = ("i", "j", "k", "l")
 _INNER = ("x", "y", "z", "w")
 _OWN = ("row", "rows", "at", "lane", "inside", "group", "groups", "local", "half", "n", "partial", *_OUTER, *_INNER)
@@ -104,10 +99,8 @@ class _Rows:
         longest = -(-min(most, 2**20) // self._per)
         self._lanes = min(lanes or self._own_lanes(longest), 1 << int(math.log2(found.threads)))
         if alone:
-            self._lanes = 1 if along else self._lanes if lanes else self._lanes_aside(most)
-        self._aside = alone and self._lanes > 1
-        """Whether invocations beside each other have rows beside each other, not elements of a row."""
-        self._together = max(1, min(_SIZE if self._aside else _FEWEST, found.threads) // self._lanes)
+            self._lanes = 1
+        self._together = max(1, min(_FEWEST, found.threads) // self._lanes)
         self._turns = -(-longest // self._lanes)
         fixed = isinstance(self._length, int)
         self._keeps = fixed and self._turns <= (_KEPT_FOURS if self._per == 4 else 2 * _KEPT_FOURS)
@@ -125,13 +118,6 @@ class _Rows:
         many = self._indices.greatest(self._count) >= _MANY
         most = 128 if many and longest <= 128 * kept else 256
         return min(1 << (longest - 1).bit_length(), most)
-
-    def _lanes_aside(self, most: int) -> int:
-        """Of a row of so many elements, whose neighbours lie beside it: while a large device is not filled by rows."""
-        count, lanes = self._indices.greatest(self._count), 1
-        while most > _SHORT and 2 * lanes <= _MOST_ASIDE and count * lanes < _MANY * _SIZE and most >= 8 * lanes:
-            lanes *= 2
-        return lanes
 
     def _bind(self) -> list[tuple[Sequence[Expression], str | None]]:
         """Bind what is read and written."""
@@ -187,9 +173,6 @@ class _Rows:
         if together == 1:
             writer.line("let lane = i32(local);")
             writer.line(f"let row = i32({group});")
-        elif self._aside:
-            writer.line(f"let lane = i32(local) / {together};")
-            writer.line(f"let row = i32({group}) * {together} + i32(local) % {together};")
         else:
             if lanes > 1:
                 writer.line(f"let lane = i32(local) % {lanes};")
@@ -365,13 +348,11 @@ class _Rows:
             writer.line(f"{partial}[local] = {value};")
             writer.line("workgroupBarrier();")
             with writer.block(f"for (var half = {lanes // 2}u; half > 0u; half /= 2u) {{"):
-                other = f"half * {self._together}u" if self._aside else "half"
-                both = combined(combine, f"{partial}[local]", f"{partial}[local + {other}]")
+                both = combined(combine, f"{partial}[local]", f"{partial}[local + half]")
                 with writer.block("if (u32(lane) < half) {"):
                     writer.line(f"{partial}[local] = {both};")
                 writer.line("workgroupBarrier();")
             first = "0" if self._together == 1 else "local - u32(lane)"
-            first = f"local % {self._together}u" if self._aside else first
             value = f"{partial}[{first}]"
         start = step.stage.start
         assert start is not None
