@@ -100,8 +100,10 @@ def _on(sides: Sequence[RunSide], device: str) -> list[RunSide]:
 
 def _former(sides: Sequence[RunSide], after: RunSide) -> RunSide:
     """The last run before it on the same device."""
-    same = [side for side in sides if family(side["device"]) == family(after["device"])]
-    older = same[same.index(after) + 1 :]
+    before = [side for side in sides[sides.index(after) + 1 :] if side["run"] != after["run"]]
+    alike = [side for side in before if family(side["device"]) == family(after["device"])]
+    # The same of several tabs, where there is one.
+    older = [side for side in alike if side["device"] == after["device"]] or alike
     if not older:
         raise InputError(
             f"there is no run on {after['device']} before that of {after['created'][:19]}: validate once more, or give "

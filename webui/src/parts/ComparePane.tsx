@@ -25,15 +25,17 @@ const key = (side: RunSide) => `${side.run}/${side.device}`;
 /** Numbered as `tapml compare --list` does. */
 const nameOf = (side: RunSide, at: number) =>
   `${at + 1}: ${side.device} · ${date(side.created)} · ${count(side.tests, "test")}`;
-const family = (device: string) => device.replace(/[\s/]+v?\d[\w.+-]*$/, "");
+const family = (device: string) => device.replace(/[\s/]+v?\d[\w.+-]*( \(\d+\))?$/, "");
 
-/** The last two runs on one device, where the address names none. */
+/** The last two runs on one device, where the address names none: on the same tab of a browser, if it ran twice. */
 export function pairOf(runs: readonly RunSide[], before: string | null, after: string | null) {
   const second = runs.find((side) => key(side) === after) ?? runs[0];
   const older = second === undefined ? [] : runs.slice(runs.indexOf(second) + 1);
+  const others = older.filter((side) => side.run !== second?.run);
   const first =
     runs.find((side) => key(side) === before) ??
-    older.find((side) => family(side.device) === family(second?.device ?? "")) ??
+    others.find((side) => side.device === second?.device) ??
+    others.find((side) => family(side.device) === family(second?.device ?? "")) ??
     older[0];
   return { first, second };
 }

@@ -26,6 +26,10 @@ it("begins with the last two runs on one device", () => {
   expect(pairOf(runs, null, null)).toEqual({ first: runs[2], second: runs[0] });
   expect(pairOf(runs, "b/Two 1", "a/One 1")).toEqual({ first: runs[1], second: runs[2] });
   expect(pairOf(runs.slice(0, 2), null, null)).toEqual({ first: runs[1], second: runs[0] });
+  const tabs = [side("d", "One 1"), side("d", "One 1 (2)"), side("c", "One 1"), side("c", "One 1 (2)")];
+  expect(pairOf(tabs, null, null)).toEqual({ first: tabs[2], second: tabs[0] });
+  expect(pairOf(tabs, null, "d/One 1 (2)")).toEqual({ first: tabs[3], second: tabs[1] });
+  expect(pairOf(tabs.slice(0, 2), null, null)).toEqual({ first: tabs[1], second: tabs[0] });
   expect(pairOf([], null, null)).toEqual({ first: undefined, second: undefined });
 });
 
