@@ -240,6 +240,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
               problems={problems}
               round={round}
               rerun={rerun}
+              loaded={results.loaded}
             />
           )
         }
