@@ -3,7 +3,7 @@ import type { TestResult, Verdict } from "../api/generated/results";
 import { device, result, suite } from "./fixture";
 import { buildMatrix } from "./matrix";
 import { EMPTY, type ResultsState } from "./results";
-import { figuresOf, type Group, grouped, kindOf, OUTSIDE, sorted, whole } from "./triage";
+import { figuresOf, type Group, inGroups, kindOf, OUTSIDE, sorted, whole } from "./triage";
 
 /** By test: its verdict, the worst element's share of its bound, and microseconds on the GPU. */
 function known(tests: Record<string, [Verdict, number, number?]>): ResultsState {
@@ -21,7 +21,7 @@ function known(tests: Record<string, [Verdict, number, number?]>): ResultsState 
 const order = new Map(suite.graph.nodes.map(({ id }, at) => [id, at]));
 
 function rows(state: ResultsState, group: Group = "kernel", blocks = new Map<string, string>()) {
-  return grouped(buildMatrix(suite, state, ["a"]).rows, group, blocks, figuresOf(suite, state, "a"), order);
+  return inGroups(buildMatrix(suite, state, ["a"]).rows, group, blocks, figuresOf(suite, state, "a"), order);
 }
 
 describe("figures", () => {

@@ -1,4 +1,4 @@
-/** The matrix as it is looked through: by what it is grouped, how it is sorted, and the figures that it is sorted by. */
+/** The matrix as it is looked through: by what it is inGroups, how it is sorted, and the figures that it is sorted by. */
 
 import type { SuiteDetail } from "../api/types";
 import { shareOf } from "./headline";
@@ -27,7 +27,7 @@ const NONE: Figures = { bound: null, gpu: null };
 export interface Row {
   /** The kernel's name, the block's, or the kind's. */
   name: string;
-  /** Those of its nodes; one where it is grouped by kernel. */
+  /** Those of its nodes; one where it is inGroups by kernel. */
   kernels: KernelRow[];
   nodes: NodeRow[];
   cells: Record<string, Cell>;
@@ -65,7 +65,7 @@ export function kindOf(kernel: string): string {
 export const OUTSIDE = "outside of blocks";
 
 /** Rows of the matrix under other heads. `blocks`: the block of each node that is in one. */
-export function grouped(
+export function inGroups(
   rows: readonly KernelRow[],
   group: Group,
   blocks: ReadonlyMap<string, string>,

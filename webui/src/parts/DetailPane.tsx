@@ -37,6 +37,8 @@ const TABS: readonly { id: Tab; name: string }[] = [
   { id: "history", name: "History" },
 ];
 
+export const TAB_NAMES: readonly string[] = TABS.map(({ id }) => id);
+
 export function DetailPane(props: DetailPaneProps) {
   const { suite, node, state, device, round } = props;
   const [tabName, setTabName] = useQuery("tab");

@@ -73,7 +73,7 @@ function olderText(job: JobState, kernels: Kernels): string {
 }
 
 function progressText(job: JobState, devices: readonly DeviceDocument[], done: number): string {
-  const what = job.kind === "offload" ? "kernels" : "tests";
+  const what = job.kind === "offload" ? "kernels tried" : "tests";
   const verdicts = job.kind !== "offload" && done > 0 ? `: ${describe(job.counts)}` : "";
   const count = job.total > 0 ? `${grouped(done)} of ${grouped(job.total)} ${what}${verdicts}` : "";
   if (job.state !== "running") {

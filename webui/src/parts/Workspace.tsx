@@ -201,6 +201,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
       )}
       <UnknownParts
         suite={suite}
+        views={tabs.map(({ id }) => id)}
         devices={results.loaded && state.job?.state !== "running" ? columns : null}
         select={select}
       />
