@@ -231,7 +231,16 @@ export function Workspace(props: { suite: SuiteDetail }) {
             )}
           </section>
         }
-        graph={<GraphPane {...shared} states={states} marks={marks} view={view} words={words} />}
+        graph={
+          <GraphPane
+            {...shared}
+            loaded={results.loaded}
+            states={states}
+            marks={marks}
+            view={view}
+            words={words}
+          />
+        }
         detail={
           known && (
             <DetailPane
