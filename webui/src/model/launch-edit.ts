@@ -123,8 +123,9 @@ export function overLimits(
   const check = (limit: Limit, value: number, what: string) => {
     const small = devices.filter(({ limits }) => value > (limits[limit] ?? PROMISED[limit]));
     const least = Math.min(...small.map(({ limits }) => limits[limit] ?? PROMISED[limit]));
-    if (small.length > 0)
-      found.push(`${what}: ${small.map(({ name }) => name).join(", ")} can do ${grouped(least)} (${limit})`);
+    // Tabs of one browser have the same limits.
+    const names = [...new Set(small.map(({ name }) => name))].join(", ");
+    if (small.length > 0) found.push(`${what}: ${names} can do ${grouped(least)} (${limit})`);
     else if (devices.length === 0 && value > PROMISED[limit])
       found.push(`${what}: not every device can do more than ${grouped(PROMISED[limit])} (${limit})`);
   };

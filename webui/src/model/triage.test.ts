@@ -54,6 +54,14 @@ it("puts failures first, else keeps the model's order, and sorts by what is aske
   const names = (...asked: Parameters<typeof sorted>) => sorted(...asked).map(({ name }) => name);
   expect(names(rows(EMPTY), "failures")).toEqual(["take", "norm"]);
   expect(names(rows(state), "failures")).toEqual(["norm", "take"]);
+  // While what failed is being mended its row stays where one looks for it.
+  const edited = rows(state).map((row) => {
+    const cells = Object.entries(row.cells).map(([device, cell]) => {
+      return [device, row.name === "norm" ? { ...cell, state: "stale" as const, former: cell.counts } : cell];
+    });
+    return { ...row, cells: Object.fromEntries(cells) };
+  });
+  expect(names(edited, "failures")).toEqual(["norm", "take"]);
   expect(names(rows(state), "name")).toEqual(["norm", "take"]);
   expect(names(rows(state), "bound")).toEqual(["norm", "take"]);
   expect(names(rows(state), "gpu")).toEqual(["take", "norm"]);

@@ -4,7 +4,7 @@ import type { SuiteDetail } from "../api/types";
 import { shareOf } from "./headline";
 import { type Cell, emptyCells, isOutdated, type KernelRow, type NodeRow, settle } from "./matrix";
 import type { ResultsState } from "./results";
-import { isProblem, ORDER, type State } from "./verdicts";
+import { isProblem, ORDER, worst } from "./verdicts";
 
 export const GROUPS = ["kernel", "block", "kind"] as const;
 export type Group = (typeof GROUPS)[number];
@@ -118,7 +118,7 @@ export function sorted(rows: readonly Row[], sort: Sort): Row[] {
   const by = (value: (row: Row) => number) => [...rows].sort((a, b) => value(a) - value(b));
   switch (sort) {
     case "failures":
-      return by((row) => Math.min(...Object.values(row.cells).map(({ state }) => urgency(state)), CALM));
+      return by((row) => Math.min(...Object.values(row.cells).map(urgency), CALM));
     case "name":
       return [...rows].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
     case "bound":
@@ -130,8 +130,11 @@ export function sorted(rows: readonly Row[], sort: Sort): Row[] {
 
 const CALM = ORDER.length;
 
-function urgency(state: State): number {
-  return isProblem(state) ? ORDER.indexOf(state) : CALM;
+function urgency({ state, former }: Cell): number {
+  if (isProblem(state)) return ORDER.indexOf(state);
+  // What failed and is being mended stays near where it was.
+  const was = state === "stale" ? worst(former) : state;
+  return isProblem(was) ? CALM - 0.5 : CALM;
 }
 
 /** Each figure of them together: what the share of one is of. */

@@ -2,7 +2,6 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Diagnostic } from "../api/generated/results";
 import type { KernelDetail, TextFile } from "../api/types";
-import { labelled } from "../model/device-list";
 import { isUnsaved } from "../model/drafts";
 import { variantOf } from "../model/launch";
 import { isReported } from "../model/reported";
@@ -180,7 +179,7 @@ export function KernelTab(props: {
                   detail={detail}
                   variant={variant.name}
                   drafts={drafts}
-                  devices={props.state.devices.filter((device) => !isReported(device)).map(labelled)}
+                  devices={props.state.devices.filter((device) => !isReported(device))}
                   open={edited === detail.document}
                 />
               }

@@ -204,7 +204,7 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
           <>
             <span class="device-note">
               {counts.pass === total(counts) && former === 0
-                ? `✓ all ${grouped(counts.pass)} pass`
+                ? `✓ ${grouped(counts.pass)} pass`
                 : `${grouped(counts.pass)} of ${grouped(total(counts))} pass`}
               {former > 0 ? `, ${count(former, "kernel")} changed since` : ""}
             </span>
