@@ -101,10 +101,10 @@ export function DetailPane(props: DetailPaneProps) {
             <button
               type="button"
               class="link"
-              title={unsaved.names.join(", ")}
+              title={`Edited here, not on disk: ${unsaved.names.join(", ")}`}
               onClick={() => setTab("kernel")}
             >
-              <span aria-hidden="true">✎ </span>not saved
+              <span aria-hidden="true">✎ </span>draft
             </button>
           )}
         </p>
