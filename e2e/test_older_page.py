@@ -99,3 +99,51 @@ def test_a_launch_is_edited_tried_compared_and_saved(opened: Opened, small: Path
         assert file.read_text() == f"// mine\n{generated}"
         details.get_by_label("Compare with").select_option("generated")
         expect(details.locator(".cm-changedLine").first).to_contain_text("mine")
+
+
+def test_a_tried_text_tells_why_it_fails_and_where(opened: Opened, small: Path) -> None:
+    file = small / "kernels" / "softmax.wgsl"
+    generated = file.read_text()
+    with serving(small) as url, opened(PLAIN, viewport={"width": 1280, "height": 800}) as page:
+        page.goto(f"{url}/suites/small?kernel=softmax&tab=kernel&max=detail")
+        # One pane has all the room, beside others or not.
+        details = page.locator("#details")
+        expect(details).to_be_visible()
+        box = details.bounding_box()
+        assert box is not None
+        assert box["width"] > 1200
+        details.get_by_role("button", name="Only the details").click()
+        page.get_by_role("checkbox", name="node-dawn").first.check()
+        page.get_by_role("checkbox", name="chromium").uncheck()
+        details.get_by_role("button", name="Edit").click()
+        text, came = page.get_by_label("Edit softmax.wgsl"), details.get_by_label("What the last run came to")
+
+        def tries(wgsl: str) -> None:
+            text.click()
+            page.keyboard.press("ControlOrMeta+a")
+            page.keyboard.insert_text(wgsl)
+            page.keyboard.press("ControlOrMeta+Enter")
+
+        # The compiler's words are beside the button that runs it, and lead to their line.
+        tries(generated.replace("max(", "mx(", 1))
+        line = 1 + generated[: generated.index("max(")].count("\n")
+        place = came.get_by_role("button", name=f"softmax.wgsl:{line}:")
+        expect(place).to_be_in_viewport()
+        expect(came).to_contain_text("mx")
+        place.click()
+        expect(text.locator(".cm-activeLine")).to_contain_text("mx(")
+        # So are the elements that are wrong, of what is on no disk.
+        tries(generated.replace("exp(", "exp(0.5f + ", 1))
+        expect(came).to_contain_text("elements differ beyond tolerance")
+        came.get_by_role("button", name="which elements").click()
+        own = details.locator("article", has_text="of what is not saved")
+        expect(own).to_contain_text("× its bound")
+        own.get_by_role("button", name="Show every element").click()
+        expect(own.locator(".all-elements .is-fail")).to_be_visible()
+        assert file.read_text() == generated
+        # Whoever closes the editor is told of it, everywhere.
+        details.get_by_role("button", name="draft").click()
+        details.get_by_role("button", name="Close", exact=True).click()
+        expect(details.get_by_text("Not saved: softmax.wgsl")).to_be_visible()
+        details.get_by_role("button", name="Discard").click()
+        expect(details.get_by_role("button", name="draft")).to_have_count(0)

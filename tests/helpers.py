@@ -13,6 +13,7 @@ from tvm import relax
 from tapml.compilers.tvm.compile import compile_variant
 from tapml.compilers.tvm.variants import combine, parse_specs
 from tapml.devices import Device, DeviceHub
+from tapml.devices.device import PAGE_CLOSED
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
@@ -156,9 +157,9 @@ class FakeRunner:
         """The network breaks."""
         self._hub.disconnected(self.connection)
 
-    def vanish(self) -> None:
-        """The tab is closed."""
-        self._hub.left(lambda device: device is self.device, "its page was closed")
+    def vanish(self, why: str = PAGE_CLOSED) -> None:
+        """The tab is closed, or gone for another reason."""
+        self._hub.left(lambda device: device is self.device, why)
 
     def _number(self, message: dict[str, Any]) -> int:
         number = self._numbers.get(message["call"], 0)

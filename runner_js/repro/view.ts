@@ -1,5 +1,6 @@
 /** The page. All texts of the document go in as text, never as HTML. */
 
+import { ofBound } from "../kit/headline";
 import { adapter, caret, DASH, distrust, exact, GLYPH, grouped, number, seconds } from "../kit/text";
 import type { ErrorMap } from "../src/compare/error_map";
 import { placeOf } from "../src/hal/diagnostics";
@@ -172,6 +173,9 @@ function verdictCard(repro: Repro, view: View, here: Numbers | null, actions: Ac
   const made = el(
     `section.outcome.is-${waiting ? "unsupported" : state}`,
     el("p.word", waiting ? "Not run" : here ? `${GLYPH[state]} ${state}` : `${GLYPH.running} running`),
+    here && state !== "pass" && headline(repro, here)
+      ? el("p.statement", `Worst element: ${headline(repro, here)}.`)
+      : null,
     said ? el("p.statement", said.text) : null,
     here
       ? el("p.message", here.message || (state === "pass" ? "Every element is inside the tolerance." : ""))
@@ -188,6 +192,11 @@ function verdictCard(repro: Repro, view: View, here: Numbers | null, actions: Ac
   return made;
 }
 
+/** "354 × its bound"; null where nothing was compared. */
+function headline({ outputs }: Repro, { worst, max_abs_error }: Numbers): string | null {
+  return ofBound({ worst, max_abs_error, tolerances: outputs.map(({ tolerance }) => tolerance) });
+}
+
 /** Reported beside here. */
 function comparison(repro: Repro, outcome: Outcome | null, here: Numbers | null): HTMLElement {
   const { report } = repro;
@@ -201,6 +210,7 @@ function comparison(repro: Repro, outcome: Outcome | null, here: Numbers | null)
   ];
   const rows = [
     row("Verdict", ({ verdict }) => badge(verdict)),
+    row("Of its bound, the worst element", (numbers) => headline(repro, numbers) ?? DASH),
     ["Browser", ...both.map(({ device }) => device?.name ?? DASH)],
     ["GPU", ...both.map(({ device }) => gpuOf(device) || DASH)],
     row("Error", ({ verdict, error, message }) =>
@@ -443,6 +453,7 @@ export function plainResult(repro: Repro, outcome: Outcome | null): string {
     return [
       `${where}: ${verdict} on ${[device?.name, gpuOf(device)].filter(Boolean).join(", ")}`,
       message && `  ${message}`,
+      total && headline(repro, numbers) && `  worst element: ${headline(repro, numbers)}`,
       total && `  largest error ${number(max_abs_error)}, ${number(max_ulp)} ULP`,
       first && `  first: ${one}`,
       worst && verdict === "fail" && `  worst: ${other}`,

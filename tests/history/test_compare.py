@@ -137,6 +137,26 @@ def test_runs_are_chosen_by_device_and_number(
     assert said in read.out + read.err
 
 
+def test_numbers_of_runs_belong_to_options(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more in (["1", "9"], ["1"]):
+        assert main(["compare", str(runs), *more]) == 2
+        assert "--before and --after choose among a suite's runs" in " ".join(capsys.readouterr().err.split())
+
+
+def test_of_two_tabs_each_is_a_run_of_its_own(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hub = DeviceHub()
+    for answers in ((all_pass, all_pass), (all_pass, fails_first)):
+        tabs = [FakeRunner(hub, answer, "Three 1").device for answer in answers]
+        OperatorRun(JobContext(Suite(runs), tabs, Blobs()), history=Recorder(None, "validate")).run()
+        for tab in tabs:
+            tab.leave("closed")
+    assert main(["compare", str(runs), "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert listed.count("Three 1 (2)") == 2
+    for options, code in (([], 0), (["--before", "4", "--after", "2"], 1), (["--device", "Three 1 (2)"], 1)):
+        assert main(["compare", str(runs), *options]) == code, options
+
+
 def test_the_runs_of_a_suite_are_a_document(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(runs), "--list", "--json", "-"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -216,6 +216,18 @@ def test_a_job_runs_to_its_document(client: FlaskClient, state: State, suite: Su
     assert [test["id"] for test in ended["document"]["tests"]] == body["tests"]
 
 
+def test_a_page_that_is_closed_cancels_nothing(client: FlaskClient, state: State, suite: Suite) -> None:
+    stays = FakeRunner(state.hub, all_pass, "One 1").device
+    closes = FakeRunner(state.hub, lambda message, runner: runner.vanish(), "One 1").device
+    body = {"kind": "validation", "suite": "small", "devices": [stays.id, closes.id]}
+    ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
+    assert ended["state"] == "done"
+    assert ended["document"]["summary"]["pass"] == ended["document"]["summary"]["total"] == len(suite.tests)
+    assert ended["document"]["not_run"][closes.id] == [test.id for test in suite.tests]
+    (told,) = [event["text"] for event in ended["events"] if event["type"] == "message"]
+    assert told.startswith("One 1 (2): its page was closed")
+
+
 def test_what_an_ended_job_told_is_read_as_before_and_kept_small(client: FlaskClient, state: State) -> None:
     device = FakeRunner(state.hub, all_pass).device
     body = {"kind": "validation", "suite": "small", "devices": [device.id], "kernels": None}

@@ -11,6 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from helpers import FakeRunner
+from tapml.files import sha256
 from tapml.npy import opening
 from tapml.server.state import State
 from tapml.sharing.arrays_file import read_arrays
@@ -154,3 +155,25 @@ def test_a_device_that_sends_too_much_or_too_little_gives_nothing(
     assert (how, statuses) == ("failed", [status])
     assert "bytes where" in str(error)
     assert client.get(f"/api/jobs/{job}/outputs").status_code == 404
+
+
+def test_what_is_not_saved_runs_in_the_place_of_the_files(
+    client: FlaskClient, state: State, suite: Suite, path: str
+) -> None:
+    kernel = suite.tests[0].kernel
+    (ref,) = suite.tests[0].outputs
+    runner = FakeRunner(state.hub, sending(client, suite.tensors.get(ref).tobytes(), []))
+    file = f"{kernel}.wgsl"
+    text = (suite.path / "kernels" / file).read_text() + "// not saved\n"
+    body = {"device": runner.device.id, "files": {file: text}}
+    job = state.jobs.get(client.post(path, json=body, headers=CHANGE).json["job"])
+    assert job is not None
+    assert job.done.wait(30)
+    assert job.state == "done", job.error
+    # A kernel's text travels by its digest.
+    assert sha256(text.encode()) in str([call["params"] for call in runner.calls])
+    assert "// not saved" not in (suite.path / "kernels" / file).read_text()
+    for files, said in (({"other.wgsl": ""}, "is no file of"), ({}, "files")):
+        answer = client.post(path, json={**body, "files": files}, headers=CHANGE)
+        assert answer.status_code == 400
+        assert said in answer.json["error"]

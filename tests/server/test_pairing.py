@@ -9,7 +9,7 @@ import pytest
 from helpers import FakeRunner, all_pass
 from tapml.server import pairing as module
 from tapml.server.local import create_app
-from tapml.server.pairing import pairing
+from tapml.server.pairing import pairing, url_elsewhere
 from tapml.server.security import Security
 from tapml.server.state import State
 
@@ -23,6 +23,10 @@ def test_a_link_names_an_address_that_others_reach(monkeypatch: pytest.MonkeyPat
     assert named["link"].startswith("http://box.local:1/runner?pair=")
     assert named["secure"] is False
     assert pairing("http://[fd00::1]:1", Security("fd00::1"))["link"].startswith("http://[fd00::1]:1/")
+    # What the terminal says of a server that listens everywhere.
+    assert url_elsewhere("https://0.0.0.0:8808") == "https://10.1.2.3:8808"
+    assert url_elsewhere("http://[::]:1") == "http://10.1.2.3:1"
+    assert url_elsewhere("http://127.0.0.1:1") is None
     # The square has its border, and the path its dark modules.
     size, path = found["qr"]["size"], found["qr"]["path"]
     assert size > 29

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,13 @@ from bounded import bounded_suite
 from helpers import Answer, FakeRunner, all_pass, small_model, verdict
 from tapml.building.validated import validations
 from tapml.carving.carve import carve
-from tapml.devices import Blobs, DeviceHub
+from tapml.devices import Blobs, Device, DeviceHub
 from tapml.devices.messages import KernelMessages, validations_now
 from tapml.errors import InputError
+from tapml.history import Recorder, open_history
 from tapml.reports.terminal import summary_line
 from tapml.results.earlier import as_now
-from tapml.results.validation import ValidationHeader
+from tapml.results.validation import ValidationDocument, ValidationHeader
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel
@@ -43,7 +45,7 @@ def test_all_tests_of_all_devices_are_in_the_document(suite: Suite) -> None:
 def test_a_vanished_device_is_an_error_for_the_rest_only(suite: Suite) -> None:
     def one_then_gone(message: dict[str, Any], runner: FakeRunner) -> None:
         runner.verdict(message, message["params"]["tests"][0])
-        runner.vanish()
+        runner.vanish("its browser ended")
 
     hub = DeviceHub()
     gone, stays = FakeRunner(hub, one_then_gone, "Gone 1"), FakeRunner(hub, all_pass, "Stays 1")
@@ -57,6 +59,73 @@ def test_a_vanished_device_is_an_error_for_the_rest_only(suite: Suite) -> None:
     assert rest
     assert all(test["verdict"] == "error" and "device lost" in test["message"] for test in rest)
     assert not passed(document)
+
+
+def test_a_closed_page_leaves_tests_not_run_and_accuses_no_kernel(suite: Suite) -> None:
+    def one_then_closed(message: dict[str, Any], runner: FakeRunner) -> None:
+        runner.verdict(message, message["params"]["tests"][0])
+        runner.vanish()
+
+    hub = DeviceHub()
+    first, second = (FakeRunner(hub, all_pass, "One 1") for _ in range(2))
+    recorder = Recorder(None, "validate")
+
+    def validated(*devices: Device) -> ValidationDocument:
+        context = JobContext(suite, devices, Blobs(), emit=events.append)
+        return OperatorRun(context, save=True, history=recorder).run()
+
+    events: list[dict[str, Any]] = []
+    validated(first.device)
+    closing = FakeRunner(hub, one_then_closed, "One 1")
+    document = validated(first.device, second.device, closing.device)
+    left = [test.id for test in suite.tests[1:]]
+    assert document["interrupted"]
+    assert document["not_run"] == {first.device.id: [], second.device.id: [], closing.device.id: left}
+    assert document["summary"]["pass"] == document["summary"]["total"] == 2 * len(suite.tests) + 1
+    told = [event["text"] for event in events if event["type"] == "message"]
+    assert told == [f"One 1 (3): its page was closed; {len(left)} tests did not run"]
+    assert all(
+        trend["state"] == "passing" and not trend["flaky_runs"] for trend in open_history(suite).trends()["trends"]
+    )
+    # Called again after it is gone, nothing runs, and nothing that ran is forgotten.
+    assert validated(closing.device)["tests"] == []
+    kept = [(found["devices"][0]["id"], len(found["tests"])) for found in suite.results("validation")]
+    assert kept == [("one-1", len(suite.tests)), ("one-1-2", len(suite.tests)), ("one-1-3", 1)]
+
+
+def test_two_tabs_of_one_browser_keep_results_of_their_own(suite: Suite) -> None:
+    def wrong(message: dict[str, Any], runner: FakeRunner) -> None:
+        for test in message["params"]["tests"]:
+            runner.verdict(message, test, mismatched=1)
+        runner.finish(message)
+
+    hub = DeviceHub()
+    tabs = [FakeRunner(hub, answer, "Chromium 156").device for answer in (all_pass, wrong)]
+    OperatorRun(JobContext(suite, tabs, Blobs()), save=True, history=Recorder(None, "validate")).run()
+    names = sorted(path.name for path in (suite.path / "results").glob("validation.*"))
+    assert names == ["validation.Chromium-156-2.json", "validation.Chromium-156.json"]
+    of_first, of_second = suite.results("validation")
+    assert of_first["summary"]["pass"] == len(suite.tests)
+    assert of_second["summary"]["pass"] == 0
+    one, two = open_history(suite).sides()
+    assert (one["device"], two["device"]) == ("Chromium 156", "Chromium 156 (2)")
+    outcomes = [
+        {found["verdict"] for _, found in open_history(suite).outcomes(side)[1].values()} for side in (one, two)
+    ]
+    assert outcomes[0] == {"pass"}
+    assert "pass" not in outcomes[1]
+
+
+def test_of_files_of_one_device_the_newest_counts(suite: Suite) -> None:
+    """Earlier versions kept all tabs of a browser in one file."""
+    hub = DeviceHub()
+    tabs = [FakeRunner(hub, all_pass, "Chromium 156").device for _ in range(2)]
+    OperatorRun(JobContext(suite, tabs[1:], Blobs()), save=True).run()
+    (path,) = (suite.path / "results").glob("validation.*")
+    former = json.loads(path.read_text())
+    path.with_name("validation.Chromium-156.json").write_text(json.dumps({**former, "created": "2025-01-01T00:00:00"}))
+    (found,) = suite.results("validation")
+    assert found["created"] == former["created"]
 
 
 def test_a_pass_that_compared_too_little_is_no_pass(suite: Suite) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tapml.devices.messages import kernel_digest, kernel_message, validations_now
@@ -15,7 +16,9 @@ from tapml.suite import Suite
 
 
 def validations(
-    suite: Suite, documents: Mapping[str, Mapping[str, Any]], several: Mapping[str, Sequence[str]]
+    suite: Suite,
+    documents: Mapping[str, Mapping[str, Any]],
+    several: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """For each device that the suite was validated on, the worst verdict of each kernel of `documents`; of one that is
     `several` the worst verdict of these.

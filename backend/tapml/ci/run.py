@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from tapml.ci.baseline import Key
 from tapml.ci.places import Place
 from tapml.ci.plan import PlannedSuite
-from tapml.devices.device import HANG_SECONDS
+from tapml.devices.device import HANG_SECONDS, PAGE_CLOSED
 from tapml.errors import TapmlError
 from tapml.history import Recorder
 from tapml.jobs import JobSpecification
@@ -60,6 +60,8 @@ class CiRun:
         self.digests: dict[str, dict[str, str]] = {entry.id: {} for entry in planned}
         """By suite: digests of its kernels as they ran."""
         self.interrupted = False
+        self._left: set[tuple[str, str, str]] = set()
+        """Suite, device and test of what did not run, for its page was closed: an error of this run, of no kernel."""
         self.wall = 0.0
         self._retries = retries
         self._history = history
@@ -99,7 +101,8 @@ class CiRun:
 
     def _record(self, planned: PlannedSuite, history: Recorder) -> str | None:
         """One record a test, whatever its retries; gives what went wrong, as a sentence."""
-        attempts = {which[1:]: found for which, found in self.attempts.items() if which[0] == planned.id}
+        mine = [which for which in self.attempts if which[0] == planned.id and which not in self._left]
+        attempts = {which[1:]: self.attempts[which] for which in mine}
         document: ValidationRun = {
             "format": "tapml.validation/1",
             **header(
@@ -198,6 +201,9 @@ class CiRun:
         else:
             results = {result["id"]: result for result in found["tests"]}
             self._keep_facts(planned, place, found)
+            if left := [test for of_device in found["not_run"].values() for test in of_device]:
+                missing = f"not run: {PAGE_CLOSED}"
+                self._left |= {(planned.id, place.id, test) for test in left} - self.attempts.keys()
         for test in tests:
             if result := results.get(test.id):
                 self.attempts[planned.id, place.id, test.id].append(result)

@@ -35,6 +35,7 @@ from tapml.results.base import Header
 from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import FAILING
 from tapml.server import Server
+from tapml.server.pairing import url_elsewhere
 from tapml.server.registry import detail
 from tapml.suite import Suite
 from tapml.text import counted, listed, one_line
@@ -276,6 +277,7 @@ def keep_serving(server: Server, console: Console, page: str = "") -> None:
         *([] if state.suites.ids() or state.models else [NOTHING_SERVED]),
         *([f"web pages are at {server.url}/pages/{page}{behind}"] if state.pages else []),
         f"a browser becomes a device at {state.runner_url}",
+        *([f"other machines reach it at {elsewhere}/{behind}"] if (elsewhere := url_elsewhere(server.url)) else []),
     ]
     for line in lines:
         console.print(line)

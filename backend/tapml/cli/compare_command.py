@@ -30,11 +30,14 @@ _SHORTEST = 4
 """Characters of a run's id that name it."""
 
 
+_CHOOSING = "--before and --after choose among a suite's runs, which --list numbers"
+
+
 def compare(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 1 where a test is worse in the second run."""
     check_writable(options.json)
     if len(options.what) > 2 or len(options.device or []) > 2:
-        raise InputError("two runs are compared: give one SUITE or two files, and at most two --device")
+        raise InputError(f"two runs are compared: give one SUITE or two files, and at most two --device; {_CHOOSING}")
     head: dict[str, Any]
     if all(path.is_file() for path in options.what):
         if options.before or options.after or options.list:
@@ -43,7 +46,9 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
         warn_doubts(progress, options.what[-1], head["doubts"])
     else:
         if len(options.what) > 1:
-            raise InputError(f"give one suite, or two files of `tapml validate --json`: {options.what[1]} is too much")
+            raise InputError(
+                f"give one suite, or two files of `tapml validate --json`: {options.what[1]} is too much; {_CHOOSING}"
+            )
         suite = opened(options.what[0], progress)
         history = open_history(suite, database_url(options))
         head = {"suite": suite.id, "suite_name": suite.name, "doubts": suite.doubts}
@@ -100,8 +105,10 @@ def _on(sides: Sequence[RunSide], device: str) -> list[RunSide]:
 
 def _former(sides: Sequence[RunSide], after: RunSide) -> RunSide:
     """The last run before it on the same device."""
-    same = [side for side in sides if family(side["device"]) == family(after["device"])]
-    older = same[same.index(after) + 1 :]
+    before = [side for side in sides[sides.index(after) + 1 :] if side["run"] != after["run"]]
+    alike = [side for side in before if family(side["device"]) == family(after["device"])]
+    # The same of several tabs, where there is one.
+    older = [side for side in alike if side["device"] == after["device"]] or alike
     if not older:
         raise InputError(
             f"there is no run on {after['device']} before that of {after['created'][:19]}: validate once more, or give "

@@ -282,7 +282,9 @@ def _built(name: str, progress: Console, quantise: str | None, cache: Path) -> P
     # Late, as above.
     from tapml.building.build import build
     from tapml.cli.commands import carved_by
+    from tapml.importing.load import require_transformers
 
+    require_transformers(name)
     folder.mkdir(parents=True, exist_ok=True)
     progress.print(f"building {name}, once: a minute or two")
     with temporary_folder(path) as made, ProgressReport(progress) as report:

@@ -28,6 +28,9 @@ GRACE_SECONDS = 25.0
 PAGE_CLOSED = "its page was closed"
 """Why a device is gone whose page said goodbye."""
 
+CLOSED = "closed"
+"""`DeviceLost.lost_reason` then: somebody closed the page, and nothing that ran on it is to blame."""
+
 HANG_SECONDS = 30.0
 """GPU work that takes longer than this, without an end, is taken for hung."""
 
@@ -135,7 +138,7 @@ class Device:
             call = PendingCall(method, params, types, hang_seconds, on_progress, most_more)
             with self._lock:
                 if not self._reachable():
-                    raise lost(self.name, self._gone or "it is not connected any more")
+                    raise self._lost("it is not connected any more")
                 self._check_generation(generation)
                 self._call = call
                 if self._connection is not None:
@@ -159,7 +162,7 @@ class Device:
                 reachable = self._reachable()
                 away = self._connection is None
             if not reachable:
-                call.fail(lost(self.name, self._gone or f"its connection broke {self.grace_seconds:.0f} s ago"))
+                call.fail(self._lost(f"its connection broke {self.grace_seconds:.0f} s ago"))
             elif away:
                 call.last_sign = time.monotonic()
             elif self._blocked_by_compiling(call, hang_seconds):
@@ -289,7 +292,12 @@ class Device:
     def _leave(self, why: str) -> None:
         self._connection, self._gone = None, why
         if self._call is not None:
-            self._call.fail(lost(self.name, why))
+            self._call.fail(self._lost(why))
+
+    def _lost(self, otherwise: str) -> DeviceLost:
+        """`otherwise`: why, where nobody said it."""
+        reason = CLOSED if self._gone == PAGE_CLOSED else "gone"
+        return lost(self.name, self._gone or otherwise, reason=reason)
 
     def _reachable(self) -> bool:
         if self._connection is not None:

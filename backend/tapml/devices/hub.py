@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import threading
 import time
@@ -18,6 +17,7 @@ from tapml.files import sha256, unique
 from tapml.first_error import first_error
 from tapml.protocol.base import PROTOCOL_VERSION
 from tapml.protocol.session import Hello, Refusal, Welcome
+from tapml.results.base import id_of_name
 from tapml.text import meant
 
 _MOST_DEVICES = 200
@@ -87,8 +87,7 @@ class DeviceHub:
         """
         known = next((d for d in self._devices.values() if started and d.started == started), None)
         if known is None:
-            slug = re.sub(r"[^a-z0-9]+", "-", hello.name.lower()).strip("-")[:60] or "device"
-            device_id = unique(slug, lambda taken: self._is_taken(taken, started))
+            device_id = unique(id_of_name(hello.name), lambda taken: self._is_taken(taken, started))
             known = self._devices.get(device_id)
         if known is not None:
             return known, known.rejoin(hello, send, connection)

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from tapml.history import bound_shares
 from tapml.history.schema import devices, results, runs, series
 from tapml.protocol.methods import Verdict
+from tapml.results.base import device_label
 from tapml.results.comparison import ComparedOutcome, Outcomes, RunSide
 from tapml.results.verdicts import VERDICTS
 
@@ -28,7 +29,9 @@ def run_sides(connection: Connection, suite: str) -> list[tuple[int, RunSide]]:
         .scalar_subquery()
     )
     query = (
-        sql.select(devices.c.id, devices.c.name, devices.c.adapter, runs.c.uuid, runs.c.created, count)
+        sql.select(
+            devices.c.id, devices.c.device, devices.c.name, devices.c.adapter, runs.c.uuid, runs.c.created, count
+        )
         .join(runs, devices.c.run == runs.c.id)
         .where(runs.c.suite == suite)
         .order_by(runs.c.at.desc(), runs.c.id.desc(), devices.c.id)
@@ -36,10 +39,16 @@ def run_sides(connection: Connection, suite: str) -> list[tuple[int, RunSide]]:
     )
     found: list[tuple[int, RunSide]] = []
     for row in connection.execute(query):
-        number, name, adapter, run, created, tests = row
-        if [type(value) for value in row] != [int, str, str, str, str, int]:
+        number, device, name, adapter, run, created, tests = row
+        if [type(value) for value in row] != [int, str, str, str, str, str, int]:
             raise ValueError("its runs hold what tapml did not write")
-        side: RunSide = {"run": run, "device": name, "adapter": adapter, "created": created, "tests": tests}
+        side: RunSide = {
+            "run": run,
+            "device": device_label(device, name),
+            "adapter": adapter,
+            "created": created,
+            "tests": tests,
+        }
         found.append((number, side))
     return found
 

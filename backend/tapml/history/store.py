@@ -179,7 +179,9 @@ def _device(facts: DeviceDocument) -> dict[str, str]:
 
 
 def family(name: str) -> str:
-    """A device's name without its version: "Chromium 156" is a Chromium. One with a profile is of another family."""
+    """A device's name, or its label, without version and number: "Chromium 156 (2)" is a Chromium. One with a profile
+    is of another family."""
+    name = re.sub(r" \([0-9]{1,6}\)$", "", name)
     return re.sub(r"[\s/]+v?\d[\w.+-]*(?=$| \(profile )", "", name) or name
 
 

@@ -143,7 +143,7 @@ def import_decoder(
     Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
     without PyTorch or transformers.
     """
-    _require_transformers(path)
+    require_transformers(path)
     from tapml.importing.hf_import import Prompt, import_decoder
     from tapml.importing.hf_quantised import cost_of_text
 
@@ -185,7 +185,7 @@ def import_unweighted(
 
     Raises InputError for whatever cannot be used; ToolchainError without PyTorch or transformers.
     """
-    _require_transformers(path)
+    require_transformers(path)
     from tapml.importing.hf_unweighted import import_unweighted
 
     imported = import_unweighted(path, progress, capacity=capacity, chunk=chunk)
@@ -196,10 +196,11 @@ def import_unweighted(
     return quantised_without_weights(imported, quantise, str(path))
 
 
-def _require_transformers(path: Path) -> None:
+def require_transformers(path: Path | str) -> None:
+    """Raises ToolchainError where PyTorch or transformers is missing, which reading `path` takes."""
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
-        how = "pip install 'tapml[transformers]', or scripts/pytorch in a checkout"
+        how = "pip install 'tapml[transformers]'; in a checkout `make demo MODEL=tiny` installs it and shows a model"
         raise ToolchainError(f"{path}: reading decoders of transformers needs {error.name}: {how}") from error

@@ -33,6 +33,8 @@ def _printable(text: str) -> str:
 
 
 PlainName = Annotated[Name, AfterValidator(_printable)]
+TriedFiles: TypeAlias = Annotated[dict[PlainName, str], Field(min_length=1, max_length=64)]
+"""Texts by their names in the suite's folder of kernels."""
 
 
 class JobSpecification(Message):
@@ -55,7 +57,7 @@ class JobSpecification(Message):
     """Keep what is found in the suite, where it is kept there (not of "reduce")."""
     record: bool = True
     """Of "validation": keep it in the history."""
-    files: Annotated[dict[PlainName, str], Field(min_length=1, max_length=64)] | None = None
+    files: TriedFiles | None = None
     """Of "validation": texts that are tried in the place of files of `kernels`, by their names in the suite's folder of
     kernels. Nothing of such a job is kept."""
 

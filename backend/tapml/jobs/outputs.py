@@ -12,11 +12,13 @@ from pydantic import Field
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import InputError
-from tapml.jobs.job import PlainName
+from tapml.jobs.job import PlainName, TriedFiles
 from tapml.locating.examine import Examiner
 from tapml.locating.workgroups import workgroups_of
 from tapml.protocol.base import Message
 from tapml.protocol.session import HangSeconds
+from tapml.suite import Suite
+from tapml.suite.trial import with_files
 from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import require_devices
 
@@ -26,6 +28,14 @@ class OutputsSpecification(Message):
 
     device: PlainName
     hang_seconds: HangSeconds = Field(default=HANG_SECONDS, le=86_400)
+    files: TriedFiles | None = None
+    """Texts that are tried in the place of files of the test's kernel."""
+
+    def suite(self, suite: Suite, test_id: str) -> Suite:
+        """The suite with the files that are tried. Raises InputError for a test that is none, for a file that is none
+        of its kernel's, and for what makes a kernel that is none."""
+        kernel = suite.test(test_id).kernel
+        return suite if self.files is None else with_files(suite, [kernel], self.files)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import digest_now
 from tapml.errors import DeviceError, InputError
 from tapml.generation.asked import Asked, Text, begun
-from tapml.generation.calls_on_cpu import Calls
 from tapml.generation.on_device import chosen_on_device
 from tapml.generation.sampling import Sampling
 from tapml.generation.writing import Chosen, written_alone
@@ -260,6 +259,7 @@ class _Reference:
 
     def _run(self) -> None:
         # Late: TVM takes seconds to load.
+        from tapml.generation.calls_on_cpu import Calls
         from tapml.platforms.compiled import CompiledOnCpu
 
         try:

@@ -12,7 +12,7 @@ from rich.text import Text
 from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table, show_facts
 from tapml.reports.plain import generation_text
-from tapml.results.base import DeviceFacts, Header, ModelMetric, distrust
+from tapml.results.base import DeviceDocument, DeviceFacts, Header, ModelMetric, distrust, label_of
 from tapml.results.checks import RESULTS
 from tapml.results.headline import headed, share_of, share_text
 from tapml.results.offload import OffloadDocument, fate
@@ -54,7 +54,7 @@ def show_validation(console: Console, document: ValidationDocument) -> None:
         tests = [test for test in document["tests"] if test["device"] == device["id"]]
         _validation_table(console, device, tests)
     bad = [test for test in document["tests"] if test["verdict"] != "pass"]
-    names = {device["id"]: device["name"] for device in document["devices"]}
+    names = {device["id"]: label_of(device) for device in document["devices"]}
     for test in bad[:_MOST_MESSAGES]:
         where = one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}")
         console.print(mark(test["verdict"]) + Text(f" {where}: {indented(headed(test))}"))
@@ -80,10 +80,10 @@ def summary_line(document: ValidationDocument) -> str:
     return text
 
 
-def _validation_table(console: Console, device: DeviceFacts, tests: list[TestResult]) -> None:
+def _validation_table(console: Console, device: DeviceDocument, tests: list[TestResult]) -> None:
     gpu = gpu_name(device)
     errors = ("of its bound", "max abs error", "max rel error")
-    title = device["name"] + (f" ({gpu})" if gpu else "")
+    title = label_of(device) + (f" ({gpu})" if gpu else "")
     table = Table("kernel", "tests", "verdict", *errors, right=("tests", *errors), title=title)
     for kernel, rows in _by_kernel(tests).items():
         verdicts = [test["verdict"] for test in rows]

@@ -8,6 +8,7 @@ reading fills in; unknown fields are dropped.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -70,7 +71,24 @@ class DeviceDocument(DeviceFacts):
     """A device that took part."""
 
     id: Line
-    """Means nothing outside its document."""
+    """Of its name, with a number where several of that name were connected: "chromium-156-2". Means nothing else
+    outside its document."""
+
+
+def id_of_name(name: str) -> str:
+    """The id of the first device of a name; `device_label` knows further ones by the number behind it."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "device"
+
+
+def device_label(device_id: str, name: str) -> str:
+    """What tells devices of one name apart: "Chromium 156" for the first, "Chromium 156 (2)" for the second."""
+    number = re.fullmatch(rf"{re.escape(id_of_name(name))}-([1-9][0-9]{{0,5}})", device_id)
+    return f"{name} ({number[1]})" if number else name
+
+
+def label_of(device: DeviceDocument) -> str:
+    """The label of a result's device."""
+    return device_label(device["id"], device["name"])
 
 
 class Header(Plain):

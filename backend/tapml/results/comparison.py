@@ -10,7 +10,7 @@ from pydantic import Field
 from tapml.protocol.base import JsonNumber
 from tapml.protocol.fields import Count, Created, Line, Plain
 from tapml.protocol.methods import Verdict
-from tapml.results.base import Doubts
+from tapml.results.base import Doubts, label_of
 from tapml.results.headline import as_json, share_of
 from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import FAILING
@@ -29,7 +29,7 @@ class RunSide(Plain):
     run: Line
     """Its id; of a file, its name."""
     device: Line
-    """"Chromium 156"."""
+    """"Chromium 156", "Chromium 156 (2)" for another tab of it."""
     adapter: Line
     created: Created
     tests: Count
@@ -196,10 +196,10 @@ def sides_of(document: ValidationDocument, name: str) -> dict[str, tuple[RunSide
         }
         side: RunSide = {
             "run": name,
-            "device": device["name"],
+            "device": label_of(device),
             "adapter": device["adapter"]["description"],
             "created": document["created"],
             "tests": len(outcomes),
         }
-        found[device["name"]] = (side, outcomes)
+        found[label_of(device)] = (side, outcomes)
     return found

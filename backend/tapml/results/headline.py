@@ -1,6 +1,6 @@
 """What a verdict comes to in a few words, the same in every report: how much of its bound the worst element takes.
 
-webui/src/model/headline.ts is the same for pages; tests/vectors/headline.json holds both to the same words.
+runner_js/kit/headline.ts is the same for pages; tests/vectors/headline.json holds both to the same words.
 """
 
 from __future__ import annotations

@@ -220,7 +220,8 @@ class Jobs:
             other.pack()
         try:
             job.document = work(job, emit)
-            job.state = "cancelled" if job.document["interrupted"] else "done"
+            # Of several devices one may have left, which its message tells: nobody cancelled the others.
+            job.state = "cancelled" if job.document["interrupted"] and job.cancel.requested else "done"
         except Cancelled:
             job.state = "cancelled"
         except TapmlError as error:

@@ -8,6 +8,9 @@ from urllib.parse import urlencode, urlsplit
 
 from tapml.server.security import INVITATION_SECONDS, Security, is_loopback
 
+_EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses that mean all of a machine's."""
+
 
 def pairing(url: str, security: Security) -> dict[str, Any]:
     """What a page shows of it. `url`: where the server listens.
@@ -22,16 +25,26 @@ def pairing(url: str, security: Security) -> dict[str, Any]:
     described = {"address": address, "port": port, "secure": parts.scheme == "https", "seconds": INVITATION_SECONDS}
     if is_loopback(host) or address is None:
         return {**described, "link": None, "qr": None}
-    shown = f"[{address}]" if ":" in address else address
-    link = f"{parts.scheme}://{shown}:{port}/runner?{urlencode({'pair': security.invite()})}"
+    link = f"{_at(parts.scheme, address, port)}/runner?{urlencode({'pair': security.invite()})}"
     return {**described, "link": link, "qr": _qr(link)}
+
+
+def url_elsewhere(url: str) -> str | None:
+    """By which other machines reach a server that listens on all of this one's addresses, which `url` says of itself;
+    None for one that names its address, and where this machine has none in a network."""
+    parts = urlsplit(url)
+    address = _in_network(parts.hostname) if parts.hostname in _EVERYWHERE else None
+    return None if address is None else _at(parts.scheme, address, parts.port)
+
+
+def _at(scheme: str, address: str, port: int | None) -> str:
+    return f"{scheme}://{f'[{address}]' if ':' in address else address}:{port}"
 
 
 def _in_network(host: str) -> str | None:
     """The address that others reach this machine by: `host` itself where it names one interface, else the one through
     which packets leave."""
-    everywhere = host in ("0.0.0.0", "::")
-    if not everywhere and not is_loopback(host):
+    if host not in _EVERYWHERE and not is_loopback(host):
         return host
     return _leaving(socket.AF_INET) or _leaving(socket.AF_INET6)
 

@@ -65,8 +65,7 @@ def add(routes: Blueprint, state: State) -> None:
 
     def started(suite_id: str, test_id: str, fetch: Callable[[JobContext, str], TestOutputs]) -> Response:
         asked = validated("the request", OutputsSpecification, json_object(), _MEND)
-        suite = state.suites.require(suite_id)
-        suite.test(test_id)
+        suite = asked.suite(state.suites.require(suite_id), test_id)
         return jsonify({"job": state.jobs.start_outputs(asked, test_id, suite, state.device, fetch).id})
 
     @routes.get("/api/jobs/<job_id>/outputs")

@@ -16,7 +16,8 @@ _MOST_SHOWN = 20
 
 
 def read_results(folder: Folder, kind: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """The documents of a kind in a suite's `results`, and a sentence for each that is none; never raises for them."""
+    """The documents of a kind in a suite's `results`, the newest of each device, and a sentence for each that is none;
+    never raises for them."""
     found: list[dict[str, Any]] = []
     problems: list[str] = []
     left = MOST_BYTES
@@ -31,7 +32,23 @@ def read_results(folder: Folder, kind: str) -> tuple[list[dict[str, Any]], list[
             problems.append(str(error))
         else:
             left -= folder.size(f"results/{name}") or 0
-    return found, _few(problems)
+    return _newest(found), _few(problems)
+
+
+def _newest(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One a device, in the order of names and numbers: earlier versions kept all tabs of a browser under one name."""
+    newest: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for document in documents:
+        device = document["devices"][0]
+        key = (str(document["suite"]), str(device["id"]), str(device["name"]))
+        if key not in newest or newest[key]["created"] < document["created"]:
+            newest[key] = document
+    return sorted(newest.values(), key=_place)
+
+
+def _place(document: dict[str, Any]) -> tuple[str, int, str]:
+    device = document["devices"][0]
+    return device["name"], len(device["id"]), device["id"]
 
 
 def checked_result(where: str, kind: str, document: Any) -> Any:

@@ -18,6 +18,7 @@ from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
 from tapml.program import Graph, Node, TensorType
 from tapml.program.generation import Generation, GenerationDocument
 from tapml.program.program import SymbolicType
+from tapml.results.base import label_of
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
 from tapml.results.validation import ValidationDocument
@@ -331,11 +332,12 @@ class Suite:
     # ------------------------------------------------------------ results
 
     def save_result(self, document: ValidationDocument | OffloadDocument | LocateDocument) -> Path:
-        """Keep it as the latest result of its kind on its device: results/KIND.DEVICE.json.
+        """Keep it as the latest result of its kind on its device: results/KIND.DEVICE.json. Two tabs of one browser are
+        two devices.
 
         Raises InputError for one that could not be read again, and OSError where it cannot be written."""
         kind = document["format"].partition("/")[0].removeprefix("tapml.")
-        name = f"results/{kind}.{slug(document['devices'][0]['name'], 'device')[:_LONGEST_NAME]}.json"
+        name = f"results/{kind}.{slug(label_of(document['devices'][0]), 'device')[:_LONGEST_NAME]}.json"
         checked_result(name, kind, document)
         self.folder.write(name, json_bytes(document))
         return self.path / name

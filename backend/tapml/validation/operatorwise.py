@@ -12,14 +12,17 @@ from contextlib import ExitStack
 
 from tapml.devices import Device
 from tapml.devices.calls import Telling
+from tapml.devices.device import CLOSED, PAGE_CLOSED
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
 from tapml.protocol.methods import TestVerdict, ValidateParams
 from tapml.protocol.session import VALIDATE
+from tapml.results.base import device_label, label_of
 from tapml.results.earlier import Earlier, as_now, replaced
 from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader, counts
 from tapml.suite import CarvedTest, Suite
+from tapml.text import counted
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancelled
 from tapml.validation.journal import Journal, left_behind
@@ -139,6 +142,9 @@ class OperatorRun:
                     for key, value in self._call(device, part, messages, remaining).items():
                         spent[key] += value
                 except DeviceLost as error:
+                    if error.lost_reason == CLOSED:
+                        self._tell_closed(device, todo)
+                        break
                     self._record_culprit(device, todo, error)
                     if self._missing(device, part) == part:
                         # Another try would end the same, unless it tells who is to blame.
@@ -191,6 +197,12 @@ class OperatorRun:
     def _missing(self, device: Device, tests: Sequence[CarvedTest]) -> list[CarvedTest]:
         """Those of these that have no verdict yet."""
         return [test for test in tests if (device.id, test.id) not in self._results]
+
+    def _tell_closed(self, device: Device, tests: Sequence[CarvedTest]) -> None:
+        """Somebody closed the page: no kernel is to blame, and what did not run stays as it was."""
+        self._interrupted = True
+        missing = counted(len(self._missing(device, tests)), "test")
+        self._context.message(f"{device_label(device.id, device.name)}: {PAGE_CLOSED}; {missing} did not run")
 
     def _record_culprit(self, device: Device, tests: Sequence[CarvedTest], error: DeviceLost) -> None:
         """The kernel that hung or crashed the GPU device is not run again; the other kernels go on, on a new one."""
@@ -262,7 +274,7 @@ def save_validation(suite: Suite, document: ValidationDocument) -> None:
         others: Earlier = {}
         earlier: ValidationDocument
         for earlier in suite.results("validation"):
-            if earlier["devices"][0]["name"] == device["name"] and earlier["suite"] == document["suite"]:
+            if label_of(earlier["devices"][0]) == label_of(device) and earlier["suite"] == document["suite"]:
                 others = {**others, **replaced(earlier, digests)}
                 # Of a kernel whose edit was undone, what it was before.
                 earlier = as_now(earlier, digests)

@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from tapml.errors import InputError
 from tapml.protocol.methods import Verdict
+from tapml.results.base import label_of
 from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import Suite
@@ -16,7 +17,7 @@ from tapml.suite.texts import keep_text, text_of
 def keep_texts(suite: Suite, document: ValidationDocument) -> None:
     """Keep the texts of the kernels of a validation. `suite`: as it ran, its kernels held. Raises OSError where they
     cannot be written."""
-    names = {device["id"]: device["name"] for device in document["devices"]}
+    names = {device["id"]: label_of(device) for device in document["devices"]}
     expected: dict[str, int] = defaultdict(int)
     for test in suite.tests:
         expected[test.kernel] += 1

@@ -90,8 +90,18 @@ export const api = {
     request<Comparison>(`/api/suites/${part(suite)}/comparison?before=${part(before)}&after=${part(after)}`),
   devices: () => request<Devices>("/api/devices"),
   job: (job: string, after: number) => request<Job>(`/api/jobs/${part(job)}?after=${after}`),
-  startOutputs: (what: "outputs" | "workgroups", suite: string, test: string, device: string) =>
-    post<{ job: string }>(`/api/suites/${part(suite)}/tests/${part(test)}/${what}`, { device }),
+  /** `files`: texts that are tried in the place of those on disk. */
+  startOutputs: (
+    what: "outputs" | "workgroups",
+    suite: string,
+    test: string,
+    device: string,
+    files?: Record<string, string>,
+  ) =>
+    post<{ job: string }>(`/api/suites/${part(suite)}/tests/${part(test)}/${what}`, {
+      device,
+      ...(files && { files }),
+    }),
   outputs: (job: string) => bytes(`/api/jobs/${part(job)}/outputs`),
   blob: (digest: string) => bytes(`/blobs/${part(digest)}`),
   /** `files`: texts that are tried in the place of those on disk. */

@@ -103,6 +103,7 @@ export function openEditor(
     goTo(line) {
       const at = view.state.doc.line(Math.min(Math.max(line, 1), view.state.doc.lines)).from;
       view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+      view.focus();
     },
     focus: () => view.focus(),
     close: () => view.destroy(),

@@ -3,7 +3,7 @@ import type { Graph, GraphNode, Value } from "../api/types";
 import { suite } from "../model/fixture";
 import { BAND, bandStarts, type Link, ranks } from "./bands";
 import { boxAt, visible, windowOf } from "./culling";
-import { layoutOutline, shorten } from "./layout";
+import { layoutOutline, shorten, shortNote } from "./layout";
 import { everything, foldable, openAtFirst, outline } from "./outline";
 import { step } from "./steps";
 
@@ -214,4 +214,15 @@ describe("bands", () => {
 it("shortens in the middle: the ends of kernel names differ", () => {
   expect(shorten("fused_matmul1_multiply_add1_softmax")).toMatch(/^fused_matmul1.*….*softmax$/);
   expect(shorten("take")).toBe("take");
+});
+
+it("shortens the kernel beside a shape, and not the shape", () => {
+  expect(shortNote("fused_strided_slice_add1_layer_norm · 1 × 16 × 384")).toMatch(
+    /^fused.*….* · 1 × 16 × 384$/,
+  );
+  expect(shortNote("take · 1 × 16")).toBe("take · 1 × 16");
+  expect(shortNote("1 × 12 × 16 × 16")).toBe("1 × 12 × 16 × 16");
+  expect(shortNote("fused_matmul_add · 1 × 12 × 100000 × 100000 × 100000")).toMatch(
+    /^fuse.*….* · 1 × 12 × 100000/,
+  );
 });

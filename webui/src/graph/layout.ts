@@ -403,7 +403,7 @@ function sizeOf(item: Item, inner: Positions | null): { width: number; height: n
   const title =
     (shorten(item.title).length + (isFold(item.kind) ? 2 : 0)) *
     (ends || item.kind === "view" ? SMALL : CHARACTER);
-  const note = shorten(item.note).length * SMALL;
+  const note = shortNote(item.note).length * SMALL;
   // Room for the verdict's glyph in front of the lines.
   const before = ends || item.kind === "view" ? 16 : 36;
   const height = item.kind === "view" || item.note === "" ? 22 : ends ? 32 : 38;
@@ -412,7 +412,7 @@ function sizeOf(item: Item, inner: Positions | null): { width: number; height: n
 
 function box(item: Item, place: Placed): Box {
   const { id, kind, nodes } = item;
-  const [title, note] = [shorten(item.title), shorten(item.note)];
+  const [title, note] = [shorten(item.title), shortNote(item.note)];
   const whole = [item.title, item.note].filter((text) => text !== title && text !== note);
   return { id, kind, title, note, name: [item.name, ...whole].join(", "), nodes, ...place };
 }
@@ -456,3 +456,15 @@ export function shorten(name: string, most = LABEL): string {
   const tail = Math.floor(most / 3);
   return `${name.slice(0, most - tail - 1)}…${name.slice(-tail)}`;
 }
+
+/** "fused_strided_sl…add · 1 × 16 × 384": the name is shortened, never the shape behind it. */
+export function shortNote(note: string): string {
+  const at = note.lastIndexOf(SEPARATOR);
+  if (at < 0) return shorten(note);
+  const shape = note.slice(at);
+  return shorten(note.slice(0, at), Math.max(LEAST_NAME, LABEL - shape.length)) + shape;
+}
+
+/** Between a kernel's name and the shape of what it gives. */
+export const SEPARATOR = " · ";
+const LEAST_NAME = 9;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { resolved, unknownOf } from "./address";
+import { resolved, unknownChoices, unknownOf } from "./address";
 import { suite } from "./fixture";
 
 const nothing = { node: null, test: null, kernel: null, device: null };
@@ -29,4 +29,24 @@ it("says what is not there, and what is like it", () => {
   expect(unknownOf(suite, ["a"], { ...nothing, device: "b" })).toHaveLength(1);
   // Results are on their way: nothing is known to be missing.
   expect(unknownOf(suite, null, { ...nothing, device: "b" })).toEqual([]);
+});
+
+it("says which words of the address mean nothing", () => {
+  const view = { name: "view", what: "view", there: ["validation", "compare"] };
+  expect(
+    unknownChoices([
+      { ...view, wanted: null },
+      { ...view, wanted: "compare" },
+    ]),
+  ).toEqual([]);
+  expect(unknownChoices([{ ...view, wanted: "blub" }])).toEqual([
+    {
+      name: "view",
+      sentence: "This page has no view blub: there are validation, compare.",
+      instead: null,
+    },
+  ]);
+  const blocks = Array.from({ length: 80 }, (_, at) => `layer.${at}`);
+  const found = unknownChoices([{ name: "open", what: "block", wanted: "layer.99", there: blocks }]);
+  expect(found[0]?.sentence).toContain("layer.7, …");
 });

@@ -27,6 +27,30 @@ export function resolved(suite: SuiteDetail, asked: Asked): Record<string, strin
   return node === undefined ? null : { kernel: null, node: node.id };
 }
 
+/** A part of the address that is one of a few words. */
+export interface Choice {
+  name: string;
+  /** In words: "view". */
+  what: string;
+  wanted: string | null;
+  there: readonly string[];
+}
+
+export function unknownChoices(choices: readonly Choice[]): Unknown[] {
+  return choices.flatMap(({ name, what, wanted, there }) => {
+    if (wanted === null || there.includes(wanted)) return [];
+    const known = there.length > 0 ? `: there ${there.length > 1 ? "are" : "is"} ${named(there)}` : "";
+    return [{ name, sentence: `This page has no ${what} ${wanted}${known}.`, instead: null }];
+  });
+}
+
+function named(names: readonly string[]): string {
+  const shown = names.slice(0, MOST_NAMED).join(", ");
+  return names.length > MOST_NAMED ? `${shown}, …` : shown;
+}
+
+const MOST_NAMED = 8;
+
 /** `devices`: those with results; null while they are not known. */
 export function unknownOf(suite: SuiteDetail, devices: readonly string[] | null, asked: Asked): Unknown[] {
   const { nodes } = suite.graph;

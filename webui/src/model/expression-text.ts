@@ -51,6 +51,8 @@ export function expressionOf(text: string): Expression {
 
 function tokensOf(text: string): string[] {
   const tokens: string[] = [];
+  const real = /(?<![\w.])\d+(\.\d*|\.?\d*e[-+]?\d+)/i.exec(text);
+  if (real !== null) throw new Error(`${real[0]} is no whole number: a size is one`);
   const end = text.trimEnd().length;
   TOKEN.lastIndex = 0;
   while (TOKEN.lastIndex < end) {

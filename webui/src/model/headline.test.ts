@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import vectors from "../../../tests/vectors/headline.json";
-import { ofBound, repeatsDiagnostics, shareOf, shareText, timeText } from "./headline";
+import { ofBound, repeatsDiagnostics, shareOf, shareText, shareTick, timeText } from "./headline";
 
 it("leaves out a message that the compiler's lines tell", () => {
   const line = { severity: "error", line: 1, column: 1, message: "no", source: "x", file: "k.wgsl" };
@@ -32,4 +32,15 @@ describe("a verdict's headline", () => {
     expect(timeText({ seconds: { run: 0.04, gpu: 31e-6 } })).toBe("GPU 31 µs");
     expect(timeText({ seconds: { run: 0.04 } })).toBeNull();
   });
+});
+
+it("names powers of ten on an axis apart", () => {
+  expect([0.01, 1, 100, 1e3, 1e4, 1e6].map(shareTick)).toEqual([
+    "1 %",
+    "100 %",
+    "100 ×",
+    "1000 ×",
+    "1e4 ×",
+    "1e6 ×",
+  ]);
 });

@@ -107,6 +107,16 @@ it("tells since when, and what was new then", () => {
     { name: "flaky", value: "25%", note: "2 of 8 runs" },
     { name: "median time", value: "2 ms", note: "last 3 ms, each the mean of its batch" },
   ]);
+  // The badge tells the last run of what is on disk: an edit that was undone.
+  const undone = facts(
+    trend({
+      state: "failing",
+      since,
+      last: { ...at("2026-03-01T12:00:00"), verdict: "fail", kernel_digest: "a" },
+    }),
+    { digest: "b", edited: false },
+  );
+  expect(undone[0]?.name).toBe("for older WGSL: failing since");
   expect(facts(trend({ gpu_seconds: { median: 3e-5, last: 4e-5 } })).at(-1)).toEqual({
     name: "median GPU time",
     value: "30 µs",

@@ -33,15 +33,19 @@ export function pointText(point: HistoryPoint, older = false): string {
   return parts.join(", ");
 }
 
-/** What a trend comes to: names and values of its facts. */
-export function facts(trend: Trend): { name: string; value: string; note: string }[] {
+/** What a trend comes to: names and values of its facts. `now`: the kernel as it is on disk, which the last run may not be of. */
+export function facts(trend: Trend, now?: KernelNow): { name: string; value: string; note: string }[] {
   const { since, first_failing: failing } = trend;
   const news = [
     since.kernel_changed ? "the kernel changed there" : "",
     since.device_changed ? "another version" : "",
   ];
   const found = [
-    { name: `${trend.state} since`, value: moment(since), note: news.filter(Boolean).join(", ") },
+    {
+      name: `${isOlder(trend.last, now) ? `${OLDER}: ` : ""}${trend.state} since`,
+      value: moment(since),
+      note: news.filter(Boolean).join(", "),
+    },
     { name: "first seen failing", value: failing ? moment(failing) : "never", note: "" },
     {
       name: "flaky",

@@ -3,7 +3,7 @@ import { printed } from "../../../runner_js/src/program/expressions";
 import type { KernelBundle } from "../api/types";
 import { expressionOf } from "./expression-text";
 import { withValue } from "./json-edit";
-import { launchFields, sizeConflict, withWorkgroupSize } from "./launch-edit";
+import { launchFields, overLimits, sizeConflict, withWorkgroupSize } from "./launch-edit";
 
 it("reads the expressions that it writes", () => {
   for (const text of [
@@ -30,6 +30,9 @@ it("reads the expressions that it writes", () => {
     "99999999999999999999",
   ])
     expect(() => expressionOf(text), text).toThrow();
+  for (const text of ["1e99", "n * 1.5", "2e+3 - n"])
+    expect(() => expressionOf(text), text).toThrow(/^[\d.e+]+ is no whole number: a size is one$/);
+  expect(expressionOf("a1e9 - 1")).toEqual(["sub", "a1e9", 1]);
 });
 
 it("replaces one value of a text and leaves the rest as it is", () => {
@@ -104,4 +107,27 @@ it("edits a workgroup's size in the document and in the WGSL at once", () => {
   expect(() => edited("size 0 x", "0")).toThrow("0 is no whole number from 1 on");
   // A size that is an override or a constant is the text's own business.
   expect(withWorkgroupSize("@compute @workgroup_size(SIZE) fn first() {}", "first", [1, 1, 1])).toBeNull();
+});
+
+it("tells sizes that a device cannot run while they are typed", () => {
+  const variant = (size: number[], grid: KernelBundle["variants"][0]["launches"][0]["grid"]) =>
+    ({
+      entry_points: [{ name: "main", workgroup_size: size }],
+      launches: [{ entry_point: "main", grid }],
+    }) as unknown as KernelBundle["variants"][0];
+  const one = {
+    name: "One",
+    limits: { maxComputeInvocationsPerWorkgroup: 1024, maxComputeWorkgroupSizeX: 1024 },
+  };
+  const two = { name: "Two", limits: {} };
+  expect(overLimits(variant([256, 1, 1], [65_535, 1, 1]), [one, two])).toEqual([]);
+  expect(overLimits(variant([1000, 1, 1], [1, 1, 1]), [one])).toEqual([]);
+  expect(overLimits(variant([1000, 1, 1], [1, 1, 1]), [one, two])).toEqual([
+    "main has 1,000 invocations a workgroup: Two can do 256 (maxComputeInvocationsPerWorkgroup)",
+    "main has workgroups of 1,000 along x: Two can do 256 (maxComputeWorkgroupSizeX)",
+  ]);
+  // What depends on the model's sizes is known when it runs.
+  expect(overLimits(variant([1], ["n", 70_000, 1]), [])).toEqual([
+    "main has 70,000 workgroups along y: not every device can do more than 65,535 (maxComputeWorkgroupsPerDimension)",
+  ]);
 });

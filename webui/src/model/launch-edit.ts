@@ -3,6 +3,7 @@
 import { type Expression, printed } from "../../../runner_js/src/program/expressions";
 import type { KernelBundle, KernelVariant } from "../api/types";
 import { expressionOf } from "./expression-text";
+import { grouped } from "./format";
 import { withValue } from "./json-edit";
 
 export interface Field {
@@ -97,6 +98,54 @@ function realOr(text: string): Expression | number {
 export function withWorkgroupSize(wgsl: string, entry: string, size: readonly number[]): string | null {
   const before = sizeBefore(entry);
   return before.test(wgsl) ? wgsl.replace(before, `@workgroup_size(${size.join(", ")})`) : null;
+}
+
+/** What WebGPU promises of every device, where none tells its own. */
+const PROMISED = {
+  maxComputeInvocationsPerWorkgroup: 256,
+  maxComputeWorkgroupSizeX: 256,
+  maxComputeWorkgroupSizeY: 256,
+  maxComputeWorkgroupSizeZ: 64,
+  maxComputeWorkgroupsPerDimension: 65_535,
+};
+
+type Limit = keyof typeof PROMISED;
+
+/**
+ * Which sizes are more than a device can do, a sentence each; of grids those that are the same for all sizes of the model.
+ * `devices`: by name their limits; none: what every device can do.
+ */
+export function overLimits(
+  variant: KernelVariant,
+  devices: readonly { name: string; limits: Readonly<Record<string, number>> }[],
+): string[] {
+  const found: string[] = [];
+  const check = (limit: Limit, value: number, what: string) => {
+    const small = devices.filter(({ limits }) => value > (limits[limit] ?? PROMISED[limit]));
+    const least = Math.min(...small.map(({ limits }) => limits[limit] ?? PROMISED[limit]));
+    // Tabs of one browser have the same limits.
+    const names = [...new Set(small.map(({ name }) => name))].join(", ");
+    if (small.length > 0) found.push(`${what}: ${names} can do ${grouped(least)} (${limit})`);
+    else if (devices.length === 0 && value > PROMISED[limit])
+      found.push(`${what}: not every device can do more than ${grouped(PROMISED[limit])} (${limit})`);
+  };
+  for (const { name, workgroup_size } of variant.entry_points) {
+    const all = workgroup_size.reduce((product, extent) => product * extent, 1);
+    check("maxComputeInvocationsPerWorkgroup", all, `${name} has ${grouped(all)} invocations a workgroup`);
+    AXES.forEach((axis, place) => {
+      const size = workgroup_size[place] ?? 1;
+      const limit = `maxComputeWorkgroupSize${axis.toUpperCase()}` as Limit;
+      check(limit, size, `${name} has workgroups of ${grouped(size)} along ${axis}`);
+    });
+  }
+  for (const { entry_point, grid } of variant.launches) {
+    grid.forEach((extent, place) => {
+      if (typeof extent !== "number") return;
+      const what = `${entry_point} has ${grouped(extent)} workgroups along ${AXES[place]}`;
+      check("maxComputeWorkgroupsPerDimension", extent, what);
+    });
+  }
+  return found;
 }
 
 /** What the WGSL of a variant says otherwise than the document, in a sentence; empty where they agree. */

@@ -1,7 +1,8 @@
 /** What a viewer shows of a test: each output as expected, as got and by what they differ, each input. */
 
 import type { Compared } from "./elements";
-import { error, exact, number } from "./format";
+import { error, exact } from "./format";
+import { shareText, timesBound } from "./headline";
 import { elementText, indexOf, type Tensor, valuesOf } from "./tensor";
 import { type Workgroups, workgroupText } from "./workgroups";
 
@@ -45,7 +46,7 @@ export function comparedLayers(found: Compared): Layer[] {
     shades: id === "error",
   });
   return [
-    made("error", "error over bound", times, (value) => (value === 0 ? "within" : `${number(value)} ×`)),
+    made("error", "error over bound", times, (value) => (value === 0 ? "within" : shareText(value))),
     made("difference", "difference", difference, error),
     made("expected", "expected", found.expected, exact),
     made("got", "got", found.got, exact),
@@ -62,7 +63,7 @@ export function comparedText(found: Compared, workgroups: Workgroups | null, fla
     `got ${exact(got)}`,
     `difference ${error(Math.abs(got - expected))}`,
     `bound ${error(found.bound[flat] ?? 0)}`,
-    ...(times > 0 ? [`${number(times, 2)} × its bound`] : []),
+    ...(times > 0 ? [timesBound(times)] : []),
     ...(workgroups ? [workgroupText(workgroups, flat)] : []),
   ].join(", ");
 }

@@ -117,6 +117,6 @@ it("filters by kernel, by node and by problem", () => {
 });
 
 it("calls a node after the parameter it uses", () => {
-  expect(nodeNames(suite).get("n0")).toBe("embeddings.weight");
+  expect(nodeNames(suite).get("n0")).toBe("embeddings");
   expect(nodeNames(suite).get("n1")).toBe("");
 });

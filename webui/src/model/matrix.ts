@@ -1,6 +1,7 @@
 /** Operators x devices: what each cell of the matrix shows, from the suite's tests and the results so far. */
 
 import type { GraphNode, SuiteDetail, TestRef } from "../api/types";
+import { nodeNames as graphNames } from "./node-names";
 import { inRange, type JobState, type ResultsState } from "./results";
 import { asState, type Counts, isProblem, noCounts, type State, total, WORD, worst } from "./verdicts";
 
@@ -128,12 +129,13 @@ export function nodeNames(suite: SuiteDetail): ReadonlyMap<string, string> {
   const known = NAMES.get(suite);
   if (known !== undefined) return known;
   const values = new Map(suite.graph.values.map((value) => [value.id, value]));
+  const titles = graphNames(suite.graph);
   const label = (node: GraphNode): string => {
-    const used = node.inputs.map((id) => values.get(id)).filter((value) => value !== undefined);
-    const own = node.outputs.map((id) => values.get(id)?.name ?? "").find((name) => name !== "");
-    const parameter = used.find((value) => value.kind === "parameter" && value.name !== "");
+    // As the graph has it.
+    const title = titles.get(node.id)?.title ?? node.kernel;
+    if (title !== node.kernel) return title;
     // Intermediate values have the compiler's names (lv33): better than nothing only.
-    return parameter?.name ?? own ?? "";
+    return node.outputs.map((id) => values.get(id)?.name ?? "").find((name) => name !== "") ?? "";
   };
   const names = new Map(suite.graph.nodes.map((node) => [node.id, label(node)]));
   NAMES.set(suite, names);

@@ -39,13 +39,25 @@ export function suiteEntries(suite: SuiteDetail, select: (node: string) => void)
   ];
 }
 
-/** Entries in which every word is, those that begin with the first word before others; at most so many. */
+/**
+ * Entries in which every word is: those that begin with the first word before others, and those whose names have more of
+ * the words, as words of their own first ("3" is layer.3's, and not that of 1 × 384). At most so many.
+ */
 export function findEntries(entries: readonly Entry[], text: string, most = MOST): Entry[] {
   const words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const found = entries.filter((entry) => {
     const told = `${entry.kind} ${entry.name} ${entry.note}`.toLowerCase();
     return words.every((word) => told.includes(word));
   });
-  const begins = (entry: Entry) => Number(entry.name.toLowerCase().startsWith(words[0] ?? ""));
-  return found.sort((a, b) => begins(b) - begins(a)).slice(0, most);
+  const ranked = found.map((entry) => ({ entry, rank: rankOf(entry.name.toLowerCase(), words) }));
+  return ranked
+    .sort((a, b) => b.rank - a.rank)
+    .slice(0, most)
+    .map(({ entry }) => entry);
+}
+
+function rankOf(name: string, words: readonly string[]): number {
+  const parts = new Set(name.split(/[^a-z0-9]+/));
+  const within = words.reduce((sum, word) => sum + (parts.has(word) ? 2 : name.includes(word) ? 1 : 0), 0);
+  return 2 * within + Number(name.startsWith(words[0] ?? ""));
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { excess } from "./tolerance";
+import { excess } from "../../../runner_js/kit/tolerance";
 
 it("measures a difference by the element's own bound, else by the tolerance", () => {
   const tolerance = { absolute: 0.25, relative: 0.5 };

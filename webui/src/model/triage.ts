@@ -1,10 +1,10 @@
-/** The matrix as it is looked through: by what it is grouped, how it is sorted, and the figures that it is sorted by. */
+/** The matrix as it is looked through: by what it is inGroups, how it is sorted, and the figures that it is sorted by. */
 
 import type { SuiteDetail } from "../api/types";
 import { shareOf } from "./headline";
 import { type Cell, emptyCells, isOutdated, type KernelRow, type NodeRow, settle } from "./matrix";
 import type { ResultsState } from "./results";
-import { isProblem, ORDER, type State } from "./verdicts";
+import { isProblem, ORDER, worst } from "./verdicts";
 
 export const GROUPS = ["kernel", "block", "kind"] as const;
 export type Group = (typeof GROUPS)[number];
@@ -27,7 +27,7 @@ const NONE: Figures = { bound: null, gpu: null };
 export interface Row {
   /** The kernel's name, the block's, or the kind's. */
   name: string;
-  /** Those of its nodes; one where it is grouped by kernel. */
+  /** Those of its nodes; one where it is inGroups by kernel. */
   kernels: KernelRow[];
   nodes: NodeRow[];
   cells: Record<string, Cell>;
@@ -65,7 +65,7 @@ export function kindOf(kernel: string): string {
 export const OUTSIDE = "outside of blocks";
 
 /** Rows of the matrix under other heads. `blocks`: the block of each node that is in one. */
-export function grouped(
+export function inGroups(
   rows: readonly KernelRow[],
   group: Group,
   blocks: ReadonlyMap<string, string>,
@@ -118,7 +118,7 @@ export function sorted(rows: readonly Row[], sort: Sort): Row[] {
   const by = (value: (row: Row) => number) => [...rows].sort((a, b) => value(a) - value(b));
   switch (sort) {
     case "failures":
-      return by((row) => Math.min(...Object.values(row.cells).map(({ state }) => urgency(state)), CALM));
+      return by((row) => Math.min(...Object.values(row.cells).map(urgency), CALM));
     case "name":
       return [...rows].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
     case "bound":
@@ -130,8 +130,11 @@ export function sorted(rows: readonly Row[], sort: Sort): Row[] {
 
 const CALM = ORDER.length;
 
-function urgency(state: State): number {
-  return isProblem(state) ? ORDER.indexOf(state) : CALM;
+function urgency({ state, former }: Cell): number {
+  if (isProblem(state)) return ORDER.indexOf(state);
+  // What failed and is being mended stays near where it was.
+  const was = state === "stale" ? worst(former) : state;
+  return isProblem(was) ? CALM - 0.5 : CALM;
 }
 
 /** Each figure of them together: what the share of one is of. */

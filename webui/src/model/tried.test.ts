@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { KernelDetail } from "../api/types";
 import { device, result } from "./fixture";
 import { type Action, EMPTY, type ResultsState, reduce } from "./results";
-import { digestOf, textsOf, triedOn } from "./tried";
+import { digestOf, reasonsOf, textsOf, triedOn } from "./tried";
 
 const file = (name: string, text: string) => ({ name, text, digest: text, path: name, edited: false });
 const detail: Pick<KernelDetail, "files" | "document"> = {
@@ -62,4 +62,32 @@ it("keeps the last few", () => {
   for (let at = 0; at < 40; at += 1) state = tries(state, `job ${at}`, `text ${at}`, `d${at}`);
   expect(Object.keys(state.known.norm ?? {})).toHaveLength(16);
   expect(digestOf(state, "norm", texts("text 39"))).toBe("d39");
+});
+
+it("tells each reason once, the compiler's words with their line", () => {
+  const at = {
+    severity: "error",
+    line: 26,
+    column: 7,
+    message: "no mx",
+    source: "",
+    file: "norm.wgsl",
+  } as const;
+  const error = { kind: "compile", message: "it does not compile" } as never;
+  const compile = {
+    ...result("n1.s0", "d", "error"),
+    message: "it does not compile",
+    error,
+    diagnostics: [at],
+  };
+  const grid = { ...result("n1.s0", "d", "unsupported"), message: "70000 workgroups along x, 65535 at most" };
+  const fail = (test: string, count: number) => ({
+    ...result(test, "d", "fail"),
+    message: `${count} of 384 elements differ`,
+  });
+  expect(reasonsOf([compile, { ...compile, id: "n3.s0" }])).toEqual([{ text: "no mx", at }]);
+  expect(reasonsOf([grid, result("n3.s0", "d")])).toEqual([{ text: grid.message, at: null }]);
+  expect(reasonsOf([fail("n1.s0", 12), fail("n3.s0", 340)])).toEqual([
+    { text: "12 of 384 elements differ", at: null },
+  ]);
 });

@@ -23,8 +23,10 @@ export function AllElements(props: {
   detail: TestDetail | null;
   /** Whether the verdict above is of an older text. */
   stale: boolean;
+  /** Texts that are not saved, which are to run; undefined: those on disk. */
+  files?: Record<string, string>;
 }) {
-  const { suite, device, result, detail } = props;
+  const { suite, device, result, detail, files } = props;
   const [outputs, setOutputs] = useState<Compared[] | null>(null);
   const [whose, setWhose] = useState<Whose>(null);
   const [inputs, setInputs] = useState<Layer[]>([]);
@@ -39,10 +41,10 @@ export function AllElements(props: {
       round.current += 1;
       const own = round.current;
       setWhose(null);
-      setOutputs(await fetchCompared(suite, device, result, detail));
+      setOutputs(await fetchCompared(suite, device, result, detail, files));
       // What the button stood for takes its place.
       requestAnimationFrame(() => place.current?.focus());
-      fetchWorkgroups(suite, device, result)
+      fetchWorkgroups(suite, device, result, files)
         .catch(asError)
         .then((found) => own === round.current && setWhose(found));
     });
@@ -65,7 +67,9 @@ export function AllElements(props: {
         <button type="button" disabled={busy || detail === null} onClick={fetch}>
           {busy ? "Running…" : outputs ? "Fetch again" : "Show every element"}
         </button>
-        <span class="muted">runs the kernel on {device.name}, as it is now</span>
+        <span class="muted">
+          runs the kernel on {device.name}, {files ? "with what is not saved" : "as it is now"}
+        </span>
       </p>
       {problem && <Problem title="" error={problem} dismiss={dismiss} />}
       {input.problem && <Problem title="" error={input.problem} dismiss={input.dismiss} />}

@@ -7,7 +7,7 @@ import { count, date, error, seconds } from "../model/format";
 import { shareText } from "../model/headline";
 import { asState } from "../model/verdicts";
 import { useResource } from "../state/resource";
-import { useQuery } from "../state/router";
+import { changeQuery, useQuery } from "../state/router";
 import { Pending, VerdictBadge } from "./Basics";
 import { ScrollBox } from "./ScrollBox";
 import type { Shared } from "./shared";
@@ -25,17 +25,27 @@ const key = (side: RunSide) => `${side.run}/${side.device}`;
 /** Numbered as `tapml compare --list` does. */
 const nameOf = (side: RunSide, at: number) =>
   `${at + 1}: ${side.device} · ${date(side.created)} · ${count(side.tests, "test")}`;
-const family = (device: string) => device.replace(/[\s/]+v?\d[\w.+-]*$/, "");
+const family = (device: string) => device.replace(/[\s/]+v?\d[\w.+-]*( \(\d+\))?$/, "");
 
-/** The last two runs on one device, where the address names none. */
+/** The last two runs on one device, where the address names none: on the same tab of a browser, if it ran twice. */
 export function pairOf(runs: readonly RunSide[], before: string | null, after: string | null) {
   const second = runs.find((side) => key(side) === after) ?? runs[0];
   const older = second === undefined ? [] : runs.slice(runs.indexOf(second) + 1);
+  const others = older.filter((side) => side.run !== second?.run);
   const first =
     runs.find((side) => key(side) === before) ??
-    older.find((side) => family(side.device) === family(second?.device ?? "")) ??
+    others.find((side) => side.device === second?.device) ??
+    others.find((side) => family(side.device) === family(second?.device ?? "")) ??
     older[0];
   return { first, second };
+}
+
+/** What the address asks for and the history does not have. */
+export function missingRuns(runs: readonly RunSide[], asked: Record<"before" | "after", string | null>) {
+  return (["before", "after"] as const).flatMap((name) => {
+    const run = asked[name];
+    return run === null || runs.some((side) => key(side) === run) ? [] : [{ name, run }];
+  });
 }
 
 export function ComparePane(props: Pick<Shared, "suite" | "select"> & { round: string }) {
@@ -52,8 +62,17 @@ export function ComparePane(props: Pick<Shared, "suite" | "select"> & { round: s
       </p>
     );
   const list = runs.data.runs;
+  const missing = missingRuns(list, { before, after });
   return (
     <div class="stack compare">
+      {missing.map(({ name, run }) => (
+        <p key={name} class="message row" role="alert">
+          There is no run {run} of this suite: the {name === "before" ? "first" : "second"} below is another.
+          <button type="button" onClick={() => changeQuery({ [name]: null })}>
+            Compare these
+          </button>
+        </p>
+      ))}
       <div class="row pane-tools">
         <Choice name="Before" list={list} chosen={first} choose={setBefore} />
         <Choice name="After" list={list} chosen={second} choose={setAfter} />
@@ -145,7 +164,7 @@ function Row(props: { test: ComparedTest; open: () => void }) {
     <tr>
       <th scope="row">
         <button type="button" class="row-name" title={`${props.test.test} of ${kernel}`} onClick={props.open}>
-          {props.test.test} {kernel}
+          {props.test.test} {breakable(kernel)}
         </button>
         {changed && <span class="row-count">other WGSL</span>}
       </th>
@@ -157,6 +176,16 @@ function Row(props: { test: ComparedTest; open: () => void }) {
       <Turned from={time(before?.gpu_seconds)} to={time(after?.gpu_seconds)} />
     </tr>
   );
+}
+
+/** A name that may be broken between its words. */
+function breakable(name: string) {
+  return name.split(/(?<=_)/).map((word, at) => (
+    <span key={at}>
+      {at > 0 && <wbr />}
+      {word}
+    </span>
+  ));
 }
 
 /** On two lines where the pane is narrow. */

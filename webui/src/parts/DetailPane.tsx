@@ -2,10 +2,14 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
+import type { KernelDetail } from "../api/types";
 import { deviceLabel } from "../model/device-list";
 import { nodeNames } from "../model/matrix";
+import type { ResultsState } from "../model/results";
+import { digestOf, textsOf, withUnsaved } from "../model/tried";
+import { useDrafts } from "../state/drafts";
 import { useResource } from "../state/resource";
-import { useQuery } from "../state/router";
+import { changeQuery, useQuery } from "../state/router";
 import { Edited, Pending, Tabs } from "./Basics";
 import { HistoryTab } from "./HistoryTab";
 import { KernelTab } from "./KernelTab";
@@ -14,12 +18,14 @@ import { Maximise } from "./Panes";
 import type { Rerun } from "./shared";
 import { TensorsTab } from "./TensorsTab";
 import { TestBadge } from "./TestBadge";
-import { VerdictTab } from "./VerdictTab";
+import { type Unsaved, VerdictTab } from "./VerdictTab";
 
 interface DetailPaneProps extends NodePickerProps {
   /** Read again when it changes: someone edits the WGSL between two runs. */
   round: string;
   rerun: Rerun;
+  /** Whether the saved results are there. */
+  loaded: boolean;
 }
 
 type Tab = "verdict" | "tensors" | "kernel" | "history";
@@ -30,6 +36,8 @@ const TABS: readonly { id: Tab; name: string }[] = [
   { id: "kernel", name: "Kernel" },
   { id: "history", name: "History" },
 ];
+
+export const TAB_NAMES: readonly string[] = TABS.map(({ id }) => id);
 
 export function DetailPane(props: DetailPaneProps) {
   const { suite, node, state, device, round } = props;
@@ -46,6 +54,9 @@ export function DetailPane(props: DetailPaneProps) {
   // Somebody edits the WGSL, between two runs or at any time: what is shown stays until the new text is there.
   const version = `${round} ${now?.digest ?? ""}`;
   const { reload } = detail;
+  const files = detail.data ? [...detail.data.files, detail.data.document] : [];
+  const drafts = useDrafts(suite.id, files);
+  const unsaved = detail.data ? unsavedOf(detail.data, drafts.unsaved(files), state) : null;
   useEffect(reload, [version, reload]);
   const facts = useResource(test ? test.id : null, () => api.test(suite.id, test?.id ?? ""));
   const { select } = props;
@@ -64,6 +75,13 @@ export function DetailPane(props: DetailPaneProps) {
     setLine({ file, line: at });
     setTab("kernel");
   };
+  /** Of the test that is shown, if it is one of them. */
+  const showElements = (ids: string[]) => {
+    const wanted = suite.tests.find(({ id }) => id === (ids.includes(test?.id ?? "") ? test?.id : ids[0]));
+    if (wanted === undefined) return;
+    const step = wanted.step === 0 ? null : String(wanted.step);
+    changeQuery({ node: wanted.node, step, tab: null, element: null });
+  };
   const edited = now?.edited ?? kernel?.edited ?? false;
 
   return (
@@ -79,6 +97,16 @@ export function DetailPane(props: DetailPaneProps) {
         <p class="row detail-sub">
           <code>{node.id}</code> <span class="muted">{nodeNames(suite).get(node.id)}</span>
           {edited && <Edited title="The WGSL, or how it is launched, differs from what was generated." />}
+          {unsaved && (
+            <button
+              type="button"
+              class="link"
+              title={`Edited here, not on disk: ${unsaved.names.join(", ")}`}
+              onClick={() => setTab("kernel")}
+            >
+              <span aria-hidden="true">✎ </span>draft
+            </button>
+          )}
         </p>
         <NodePicker {...props} />
         {test && (
@@ -128,6 +156,8 @@ export function DetailPane(props: DetailPaneProps) {
                 detail={facts.data}
                 showLine={showLine}
                 rerun={props.rerun}
+                unsaved={unsaved}
+                loaded={props.loaded}
               />
             )}
             {tab === "tensors" &&
@@ -140,6 +170,9 @@ export function DetailPane(props: DetailPaneProps) {
                   detail={detail.data}
                   state={state}
                   line={line}
+                  showLine={showLine}
+                  showElements={showElements}
+                  drafts={drafts}
                   rerun={props.rerun}
                 />
               ) : (
@@ -153,4 +186,15 @@ export function DetailPane(props: DetailPaneProps) {
       )}
     </aside>
   );
+}
+
+function unsavedOf(
+  detail: KernelDetail,
+  unsaved: Record<string, string>,
+  state: ResultsState,
+): Unsaved | null {
+  const names = Object.keys(unsaved);
+  if (names.length === 0) return null;
+  const files = withUnsaved(detail, unsaved);
+  return { names, files, digest: digestOf(state, detail.kernel, textsOf(detail, unsaved)) };
 }

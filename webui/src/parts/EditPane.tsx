@@ -24,7 +24,8 @@ export function EditPane(props: {
   refused: string | null;
   drafts: Drafts;
   marks: readonly Diagnostic[];
-  line: number | null;
+  /** To go to: again, where it is another object. */
+  line: { line: number } | null;
   others: readonly Other[];
   /** Which of the kernel's files it is. */
   picker: ComponentChildren;
@@ -196,7 +197,7 @@ function Typed(props: {
   /** The same, as of now. */
   now: () => string;
   marks: readonly Diagnostic[];
-  line: number | null;
+  line: { line: number } | null;
   original: string | null;
   change: (text: string) => void;
   run: () => void;
@@ -241,7 +242,7 @@ function Typed(props: {
   useEffect(() => editor?.mark(marks), [editor, told]);
   useEffect(() => editor?.compare(original), [editor, original]);
   useEffect(() => {
-    if (line !== null) editor?.goTo(line);
+    if (line !== null) editor?.goTo(line.line);
   }, [editor, line]);
   return (
     <>

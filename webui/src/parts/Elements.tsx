@@ -1,7 +1,7 @@
+import { excess } from "../../../runner_js/kit/tolerance";
 import type { JsonNumber, ToleranceDocument } from "../api/generated/results";
 import { error, exact } from "../model/format";
 import { shareText } from "../model/headline";
-import { excess } from "../model/tolerance";
 import { Table } from "./Table";
 
 interface ShownElement {

@@ -2,6 +2,7 @@ import type { OffloadStep } from "../api/generated/results";
 import { logScale } from "../model/charts";
 import { error } from "../model/format";
 import { fate, finite, metricText, stepState } from "../model/offload";
+import { GLYPH } from "../model/verdicts";
 import { LogAxis } from "./LogAxis";
 
 const WIDTH = 520;
@@ -53,9 +54,15 @@ export function ErrorChart(props: {
           const chosen = step.kernel === props.selected ? " selected" : "";
           const title = `${at + 1}. ${step.kernel}: ${metricText(step.model_metric).error}, ${fate(step)}`;
           return value === null || value === undefined ? (
-            <text key={step.kernel} class="absent" x={x(at)} y={HEIGHT - BOTTOM + 12} text-anchor="middle">
+            <text
+              key={step.kernel}
+              class={`absent is-${state}`}
+              x={x(at)}
+              y={HEIGHT - BOTTOM + 12}
+              text-anchor="middle"
+            >
               <title>{title}</title>
-              {state === "unsupported" ? "–" : "!"}
+              {GLYPH[state]}
             </text>
           ) : step.kept ? (
             <circle key={step.kernel} class={`point is-${state}${chosen}`} cx={x(at)} cy={y(value)} r={4}>

@@ -26,6 +26,8 @@ interface GraphPaneProps extends Shared {
   /** What is said of nodes in place of their states. */
   words: NodeWords;
   view: View;
+  /** Whether the saved results are there. */
+  loaded: boolean;
 }
 
 /** Below this scale names cannot be read: only coloured boxes are drawn. */
@@ -175,7 +177,7 @@ export function GraphPane(props: GraphPaneProps) {
           <Overview layout={layout} states={states} view={view} pane={pane} setView={move} />
         )}
       </div>
-      <Legend states={states} marks={props.marks} view={props.view} words={props.words} />
+      {props.loaded && <Legend states={states} marks={props.marks} view={props.view} words={props.words} />}
     </section>
   );
 }

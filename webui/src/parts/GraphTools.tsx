@@ -6,6 +6,8 @@ import { Maximise } from "./Panes";
 import type { Shared } from "./shared";
 
 interface GraphToolsProps extends Shared {
+  /** Whether the saved results are there. */
+  loaded: boolean;
   ready: boolean;
   text: string;
   setText: (text: string) => void;
@@ -31,7 +33,9 @@ export function GraphTools(props: GraphToolsProps) {
           disabled={props.devices.length === 0}
           onChange={(event) => props.choose(event.currentTarget.value)}
         >
-          {props.devices.length === 0 && <option value="">no device yet</option>}
+          {props.devices.length === 0 && (
+            <option value="">{props.loaded ? "no device yet" : "loading results…"}</option>
+          )}
           {props.devices.map((device) => (
             <option key={device.id} value={device.id}>
               {device.name}

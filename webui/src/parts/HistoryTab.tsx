@@ -5,7 +5,7 @@ import { api } from "../api/client";
 import type { DeviceHistory, HistoryPoint, Trend } from "../api/generated/results";
 import type { KernelNow } from "../api/types";
 import { percent, seconds } from "../model/format";
-import { shareText } from "../model/headline";
+import { shareTick } from "../model/headline";
 import {
   type Curve,
   curve,
@@ -69,7 +69,7 @@ function DeviceCard({ entry, now }: { entry: DeviceHistory; now: KernelNow | und
       <Strip points={points} now={now} shown={shown} choose={setChosen} />
       {point && <Chosen text={pointText(point, isOlder(point, now))} message={point.message} />}
       <dl class="row numbers">
-        {facts(trend).map((fact) => (
+        {facts(trend, now).map((fact) => (
           <Fact key={fact.name} {...fact} />
         ))}
       </dl>
@@ -108,7 +108,7 @@ function Strip(props: {
         const older = isOlder(point, props.now);
         const text = pointText(point, older);
         return (
-          <span key={`${point.run} ${point.device}`} class="strip-place">
+          <span key={at} class="strip-place">
             {(at === 0 || point.device_changed) && (
               <span class="strip-mark" title={`${point.device} from here on`}>
                 {version(point.device)}
@@ -171,7 +171,7 @@ function Charts(props: { points: readonly HistoryPoint[]; shown: number }) {
         <Chart
           {...props}
           name="Of its bound, the worst element (log scale)"
-          curve={curve(shares, SIZE, errorScale(shares, shareText))}
+          curve={curve(shares, SIZE, errorScale(shares, shareTick))}
         />
       )}
       {isKnown(errors) && (

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import type { DeviceDocument } from "../api/generated/results";
 import { duration, grouped } from "../model/format";
 import { changedSince, editedText, type Kernels } from "../model/older";
@@ -15,7 +16,9 @@ export function JobBar(props: {
   kernels: Kernels;
 }) {
   const { job } = props;
-  if (job === null) return null;
+  /** The job that was put away. */
+  const [away, setAway] = useState<string | null>(null);
+  if (job === null || (job.state !== "running" && job.job === away)) return null;
   const other = job.trial ? "of texts that are tried, not on disk" : olderText(job, props.kernels);
   const problems = job.messages.filter((message) => message.level !== "info");
   const last = job.messages.at(-1);
@@ -37,6 +40,11 @@ export function JobBar(props: {
         />
         <span role="status">{progressText(job, props.devices, done)}</span>
         {other !== "" && <span class="muted">({other})</span>}
+        {!running && (
+          <button type="button" class="quiet" aria-label="Put this away" onClick={() => setAway(job.job)}>
+            ✕
+          </button>
+        )}
       </div>
       {job.error && (
         <p class="job-error" role="alert">
@@ -73,7 +81,7 @@ function olderText(job: JobState, kernels: Kernels): string {
 }
 
 function progressText(job: JobState, devices: readonly DeviceDocument[], done: number): string {
-  const what = job.kind === "offload" ? "kernels" : "tests";
+  const what = job.kind === "offload" ? "kernels tried" : "tests";
   const verdicts = job.kind !== "offload" && done > 0 ? `: ${describe(job.counts)}` : "";
   const count = job.total > 0 ? `${grouped(done)} of ${grouped(job.total)} ${what}${verdicts}` : "";
   if (job.state !== "running") {

@@ -4,15 +4,17 @@ import type { Diagnostic } from "../api/generated/results";
 import type { KernelDetail, TextFile } from "../api/types";
 import { isUnsaved } from "../model/drafts";
 import { variantOf } from "../model/launch";
+import { isReported } from "../model/reported";
 import type { ResultsState } from "../model/results";
 import { resultsOf } from "../model/texts";
-import { digestOf, textsOf } from "../model/tried";
+import { digestOf, textsOf, withUnsaved } from "../model/tried";
 import { othersOf } from "../model/versions";
-import { useDrafts } from "../state/drafts";
+import type { Drafts } from "../state/drafts";
 import { useResource } from "../state/resource";
 import { useCheck } from "../state/use-check";
 import { Edited } from "./Basics";
 import { EditPane } from "./EditPane";
+import type { ShowLine } from "./Evidence";
 import { FilePath } from "./FilePath";
 import { LaunchForm } from "./LaunchForm";
 import { LaunchSection } from "./LaunchSection";
@@ -27,38 +29,54 @@ export function KernelTab(props: {
   reload: () => void;
   state: ResultsState;
   line: { file: string; line: number } | null;
+  showLine: ShowLine;
+  /** To the tab with the elements that are wrong. */
+  showElements: (tests: string[]) => void;
+  drafts: Drafts;
   rerun: Rerun;
 }) {
-  const { detail, line, rerun } = props;
+  const { detail, line, rerun, drafts } = props;
   const [picked, setPicked] = useState<string | null>(null);
   const name = picked ?? line?.file;
   const variant = variantOf(detail.bundle, name);
-  const names = variant.entry_points.map((entry) => entry.file);
-  const own = detail.files.filter((candidate) => names.includes(candidate.name));
+  const shown = variant.entry_points.map((entry) => entry.file);
+  const own = detail.files.filter((candidate) => shown.includes(candidate.name));
   const files = own.length > 0 ? own : detail.files;
   const file = files.find((candidate) => candidate.name === name) ?? files[0];
   const all = [...detail.files, detail.document];
-  const drafts = useDrafts(props.suite, all);
+  const [editing, setEditing] = useState(() => all.some((one) => drafts.of(one) !== undefined));
   const unsaved = drafts.unsaved(all);
-  const trying = Object.keys(unsaved).length > 0;
-  const texts = textsOf(detail, unsaved);
+  const names = Object.keys(unsaved);
+  // What is shown is what runs: once the editor is closed, the files.
+  const trying = editing && names.length > 0;
+  const texts = textsOf(detail, trying ? unsaved : {});
   const digest = digestOf(props.state, detail.kernel, texts);
   const onDisk = detail.digest ?? "";
   useEffect(() => rerun.know(detail.kernel, textsOf(detail, {}), onDisk), [detail]);
   const refused = useCheck(props.suite, detail.kernel, unsaved);
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => setProblem(null), [texts]);
-  const [editing, setEditing] = useState(() => all.some((one) => drafts.of(one) !== undefined));
   const edited = picked === detail.document.name ? detail.document : file;
   const diagnostics = diagnosticsOf(props.state, detail.kernel, digest, trying);
   const run = async () => {
     setProblem(null);
     // What runs is what is shown, whoever writes the other files meanwhile.
-    const files = Object.fromEntries(all.map(({ name, text }) => [name, unsaved[name] ?? text]));
+    const files = withUnsaved(detail, unsaved);
     setProblem(await rerun.start([detail.kernel], trying ? { files, texts } : undefined));
   };
   const tried = (
-    <TriedVerdicts kernel={detail.kernel} state={props.state} digest={digest} problem={problem} />
+    <TriedVerdicts
+      kernel={detail.kernel}
+      state={props.state}
+      digest={digest}
+      problem={problem}
+      showLine={(file, at) => {
+        // The file that was picked would hide it.
+        setPicked(null);
+        props.showLine(file, at);
+      }}
+      showElements={props.showElements}
+    />
   );
   // Read again when a run has ended, or the kernel is another one.
   const round = `${detail.digest} ${props.state.job?.state === "running" ? "" : props.state.job?.job}`;
@@ -113,6 +131,25 @@ export function KernelTab(props: {
               it is on disk now
             </span>
           </div>
+          {names.length > 0 && (
+            <p class="message row">
+              <span>
+                <span aria-hidden="true">⚠ </span>
+                Not saved: {names.join(", ")}. Below is what is on disk.
+              </span>
+              <button type="button" onClick={() => setEditing(true)}>
+                Edit on
+              </button>
+              <button
+                type="button"
+                onClick={() => {
+                  for (const one of all) drafts.set(one, undefined);
+                }}
+              >
+                Discard
+              </button>
+            </p>
+          )}
           {tried}
           <LaunchSection
             bundle={detail.bundle}
@@ -133,7 +170,7 @@ export function KernelTab(props: {
               refused={refused}
               drafts={drafts}
               marks={diagnostics.filter((item) => item.file === edited.name)}
-              line={line?.file === edited.name ? line.line : null}
+              line={line?.file === edited.name ? line : null}
               others={others}
               picker={picker}
               tried={tried}
@@ -142,6 +179,7 @@ export function KernelTab(props: {
                   detail={detail}
                   variant={variant.name}
                   drafts={drafts}
+                  devices={props.state.devices.filter((device) => !isReported(device))}
                   open={edited === detail.document}
                 />
               }

@@ -1,14 +1,17 @@
 /** Grid, workgroup sizes and uniforms of a variant in a form: what it changes are drafts, tried and saved as any text. */
 
 import { useEffect, useState } from "preact/hooks";
+import type { DeviceDocument } from "../api/generated/results";
 import type { KernelBundle, KernelDetail } from "../api/types";
-import { type Field, type LaunchGroup, launchFields, sizeConflict } from "../model/launch-edit";
+import { type Field, type LaunchGroup, launchFields, overLimits, sizeConflict } from "../model/launch-edit";
 import type { Drafts } from "../state/drafts";
 
 export function LaunchForm(props: {
   detail: KernelDetail;
   variant: string;
   drafts: Drafts;
+  /** What sizes are held against. */
+  devices: readonly DeviceDocument[];
   /** Unfolded from the start. */
   open: boolean;
 }) {
@@ -17,7 +20,7 @@ export function LaunchForm(props: {
     drafts.of(file)?.text ?? file.text;
   const document = shown(detail.document);
   const texts = Object.fromEntries(detail.files.map((file) => [file.name, shown(file)]));
-  const found = read(document, props.variant, texts);
+  const found = read(document, props.variant, texts, props.devices);
   const change = (field: Field, value: string) => {
     const made = field.change(value);
     drafts.type(detail.document, made.document);
@@ -47,12 +50,13 @@ export function LaunchForm(props: {
           ))}
         </div>
       )}
-      {!("error" in found) && found.conflict !== "" && (
-        <p class="message" role="alert">
-          <span aria-hidden="true">⚠ </span>
-          {found.conflict}.
-        </p>
-      )}
+      {!("error" in found) &&
+        found.warnings.map((warning) => (
+          <p key={warning} class="message" role="alert">
+            <span aria-hidden="true">⚠ </span>
+            {warning}.
+          </p>
+        ))}
     </details>
   );
 }
@@ -95,13 +99,19 @@ function summary(fields: readonly Field[]): string {
   return [axes.join(" × "), ...others].join(", ");
 }
 
-type Read = { groups: LaunchGroup[]; conflict: string } | { error: string };
+type Read = { groups: LaunchGroup[]; warnings: string[] } | { error: string };
 
-function read(document: string, variant: string, files: Record<string, string>): Read {
+function read(
+  document: string,
+  variant: string,
+  files: Record<string, string>,
+  devices: readonly DeviceDocument[],
+): Read {
   try {
     const groups = launchFields(document, variant, files);
     const own = (JSON.parse(document) as KernelBundle).variants.find(({ name }) => name === variant);
-    return { groups, conflict: own === undefined ? "" : sizeConflict(own, files) };
+    if (own === undefined) return { groups, warnings: [] };
+    return { groups, warnings: [sizeConflict(own, files), ...overLimits(own, devices)].filter(Boolean) };
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) };
   }

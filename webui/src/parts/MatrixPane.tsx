@@ -4,10 +4,10 @@ import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { DeviceDocument } from "../api/generated/results";
 import { foldable } from "../graph/outline";
-import { adapter, browser, count, deviceText } from "../model/format";
+import { adapter, browser, count, deviceText, grouped } from "../model/format";
 import { type Matrix, matching, troubled } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
-import { figuresOf, GROUPS, grouped, type Row, SORTS, type Sort, sorted, whole } from "../model/triage";
+import { figuresOf, GROUPS, inGroups, type Row, SORTS, type Sort, sorted, whole } from "../model/triage";
 import { type Counts, describe, total } from "../model/verdicts";
 import { useQuery } from "../state/router";
 import { Loading } from "./Basics";
@@ -41,7 +41,7 @@ export function MatrixPane(props: MatrixPaneProps) {
   }, [suite, group]);
   const order = useMemo(() => new Map(suite.graph.nodes.map(({ id }, at) => [id, at])), [suite]);
   const rows = useMemo(() => {
-    const heads = grouped(matching(matrix.rows, text ?? ""), group, blocks, figures, order);
+    const heads = inGroups(matching(matrix.rows, text ?? ""), group, blocks, figures, order);
     return sorted(problems === null ? heads : troubled(heads), sort);
   }, [matrix, text, group, blocks, figures, order, problems, sort]);
   const box = useRef<HTMLElement>(null);
@@ -198,21 +198,19 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
         onClick={() => props.choose(column.id)}
       >
         {isReported(column) && <span class="device-note clip">reported by</span>}
-        <span class="device-name clip">{reporter(column)}</span>
+        <span class="device-name">{reporter(column)}</span>
         <span class="device-note clip">{adapter(column.adapter) || browser(column.user_agent)}</span>
         {counts && total(counts) > counts.none && (
           <>
-            <span class="device-note clip">
-              {counts.pass === total(counts) && former === 0 ? "✓ " : ""}
-              {counts.pass} of {total(counts)} pass
+            <span class="device-note">
+              {counts.pass === total(counts) && former === 0
+                ? `✓ ${grouped(counts.pass)} pass`
+                : `${grouped(counts.pass)} of ${grouped(total(counts))} pass`}
               {former > 0 ? `, ${count(former, "kernel")} changed since` : ""}
             </span>
             {missing > 0 && (
-              <span
-                class="device-note clip"
-                title="What these tests gave before stands, where they have run."
-              >
-                partial: {count(missing, "test")} not run
+              <span class="device-note" title="What these tests gave before stands, where they have run.">
+                {grouped(missing)} not run
               </span>
             )}
             <CountsBar counts={counts} />

@@ -43,9 +43,9 @@ function Trace(props: Shared & { run: OffloadRun; name: string; again: Again }) 
     <>
       <p class="offload-summary">
         <strong>
-          {kept} of {count(run.total || run.steps.length, "kernel")}
+          {kept} of {count(run.total || run.steps.length, "kernel")} moved
         </strong>{" "}
-        on {props.name}
+        to {props.name}
         {last && <span class="muted"> · {count(last.offloaded_nodes, "node")}</span>}
         {run.created && <span class="muted"> · {date(run.created)}</span>}
       </p>

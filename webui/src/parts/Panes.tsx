@@ -7,7 +7,8 @@ import { type Sizes, sizesFrom } from "../model/panes";
 import { useQuery } from "../state/router";
 import { Splitter } from "./Splitter";
 
-export type PaneName = "list" | "graph" | "detail";
+export const PANES = ["list", "graph", "detail"] as const;
+export type PaneName = (typeof PANES)[number];
 
 const REMEMBERED = "tapml.panes";
 

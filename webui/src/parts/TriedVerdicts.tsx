@@ -1,9 +1,9 @@
-import type { TestResult } from "../api/generated/results";
+import type { Diagnostic, TestResult } from "../api/generated/results";
 import { labelled } from "../model/device-list";
 import { ofBound, shareOf, timeText } from "../model/headline";
 import type { ResultsState } from "../model/results";
 import { resultsOf } from "../model/texts";
-import { triedOn } from "../model/tried";
+import { reasonsOf, triedOn } from "../model/tried";
 import { asState, describe, noCounts, worst } from "../model/verdicts";
 import { VerdictBadge } from "./Basics";
 
@@ -15,6 +15,10 @@ export function TriedVerdicts(props: {
   digest: string | undefined;
   /** Why the last run could not begin. */
   problem: string | null;
+  /** To the line of the text that is spoken of; a message that tells no line has none. */
+  showLine: (file: string, line: number) => void;
+  /** To the elements that are wrong, of one of these tests. */
+  showElements: (tests: string[]) => void;
 }) {
   const { kernel, state, digest, problem } = props;
   const { job } = state;
@@ -29,15 +33,28 @@ export function TriedVerdicts(props: {
       {devices.map(({ id, name }) => {
         const results =
           digest === undefined || begins ? [] : Object.values(resultsOf(state, id, kernel, digest));
+        const wrong = results.filter(({ verdict }) => verdict === "fail" || verdict === "unbounded");
         return (
-          <p key={id} class="row">
-            <strong>{name}</strong>
-            {results.length === 0 ? (
-              <span class="muted">{runs || begins ? "runs…" : "no result"}</span>
-            ) : (
-              <Summary results={results} />
-            )}
-          </p>
+          <div key={id}>
+            <p class="row">
+              <strong>{name}</strong>
+              {results.length === 0 ? (
+                <span class="muted">{runs || begins ? "runs…" : "no result"}</span>
+              ) : (
+                <Summary results={results} />
+              )}
+              {wrong.length > 0 && (
+                <button
+                  type="button"
+                  class="link"
+                  onClick={() => props.showElements(wrong.map((result) => result.id))}
+                >
+                  which elements
+                </button>
+              )}
+            </p>
+            <Reasons results={results} showLine={props.showLine} />
+          </div>
         );
       })}
     </div>
@@ -57,6 +74,35 @@ function Summary(props: { results: readonly TestResult[] }) {
       <span>{[furthest && ofBound(furthest), time].filter(Boolean).join(" · ")}</span>
     </>
   );
+}
+
+/** Why, each once: the compiler's words lead to their line. */
+function Reasons(props: { results: readonly TestResult[]; showLine: (file: string, line: number) => void }) {
+  const reasons = reasonsOf(props.results);
+  if (reasons.length === 0) return null;
+  return (
+    <ul class="reasons">
+      {reasons.slice(0, MOST_REASONS).map(({ text, at }) => (
+        <li key={`${at?.file}:${at?.line}:${text}`}>
+          {at && (
+            <button type="button" class="link" onClick={() => props.showLine(at.file, at.line)}>
+              {placeOf(at)}
+            </button>
+          )}{" "}
+          {text}
+        </li>
+      ))}
+      {reasons.length > MOST_REASONS && (
+        <li class="muted">and {reasons.length - MOST_REASONS} more: see the Verdict tab</li>
+      )}
+    </ul>
+  );
+}
+
+const MOST_REASONS = 3;
+
+function placeOf({ file, line, column }: Diagnostic): string {
+  return `${file}:${line}:${column}`;
 }
 
 function far(result: TestResult): number {

@@ -8,6 +8,7 @@ import { testState } from "../model/matrix";
 import { isOther } from "../model/older";
 import { isReported } from "../model/reported";
 import type { ResultsState } from "../model/results";
+import { resultsOf } from "../model/texts";
 import { asState, OLDER } from "../model/verdicts";
 import { AllElements } from "./AllElements";
 import { VerdictBadge } from "./Basics";
@@ -17,16 +18,28 @@ import { ShareDialog } from "./ShareDialog";
 import type { Rerun } from "./shared";
 import { TestBadge } from "./TestBadge";
 
+/** Texts of the kernel that somebody edits. */
+export interface Unsaved {
+  names: string[];
+  /** All of its texts. */
+  files: Record<string, string>;
+  /** Of these; undefined where they never ran. */
+  digest: string | undefined;
+}
+
 export function VerdictTab(props: {
   suite: string;
   test: TestRef;
   state: ResultsState;
+  /** Whether the saved results are there. */
+  loaded: boolean;
   device: string | null;
   detail: TestDetail | null;
   showLine: ShowLine;
   rerun: Rerun;
+  unsaved: Unsaved | null;
 }) {
-  const { test, state, device, detail } = props;
+  const { test, state, device, detail, unsaved } = props;
   const [shared, setShared] = useState<string | null>(null);
   // The chosen device first, the others below it.
   const columns = [...state.devices].sort((a, b) => Number(b.id === device) - Number(a.id === device));
@@ -35,7 +48,43 @@ export function VerdictTab(props: {
     results.find((result) => result && result.tolerances.length > 0)?.tolerances ?? detail?.tolerances;
   return (
     <>
-      {columns.length === 0 && <p class="hint">Not run on any device yet.</p>}
+      {unsaved !== null && (
+        <p class="message">
+          <span aria-hidden="true">⚠ </span>
+          {unsaved.names.join(", ")} {unsaved.names.length > 1 ? "are" : "is"} edited here and not saved: what
+          is not marked so is of what is on disk.
+        </p>
+      )}
+      {unsaved !== null &&
+        unsaved.digest !== undefined &&
+        columns.map((column) => {
+          const result = resultsOf(state, column.id, test.kernel, unsaved.digest ?? "")[test.id];
+          return (
+            result && (
+              <article key={`unsaved ${column.id}`} class="stack card device-verdict">
+                <h3>
+                  {deviceLabel(column)} <VerdictBadge state={asState(result.verdict)} />
+                  <span class="muted">of what is not saved</span>
+                </h3>
+                <Evidence result={result} showLine={props.showLine} />
+                {result.max_abs_error !== null && (
+                  <AllElements
+                    key={unsaved.digest}
+                    suite={props.suite}
+                    device={column}
+                    result={result}
+                    detail={detail}
+                    stale={false}
+                    files={unsaved.files}
+                  />
+                )}
+              </article>
+            )
+          );
+        })}
+      {columns.length === 0 && (
+        <p class="hint">{props.loaded ? "Not run on any device yet." : "Loading results…"}</p>
+      )}
       {columns.map((column, at) => (
         <DeviceVerdict
           key={column.id}

@@ -201,6 +201,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
       )}
       <UnknownParts
         suite={suite}
+        views={tabs.map(({ id }) => id)}
         devices={results.loaded && state.job?.state !== "running" ? columns : null}
         select={select}
       />
@@ -230,7 +231,16 @@ export function Workspace(props: { suite: SuiteDetail }) {
             )}
           </section>
         }
-        graph={<GraphPane {...shared} states={states} marks={marks} view={view} words={words} />}
+        graph={
+          <GraphPane
+            {...shared}
+            loaded={results.loaded}
+            states={states}
+            marks={marks}
+            view={view}
+            words={words}
+          />
+        }
         detail={
           known && (
             <DetailPane
@@ -240,6 +250,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
               problems={problems}
               round={round}
               rerun={rerun}
+              loaded={results.loaded}
             />
           )
         }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ComparedTest, Comparison, RunSide } from "../api/generated/results";
-import { changedOf, pairOf, summaryText } from "./ComparePane";
+import { changedOf, missingRuns, pairOf, summaryText } from "./ComparePane";
 
 const side = (run: string, device: string): RunSide => ({ run, device, adapter: "", created: "", tests: 1 });
 const outcome = (error: number | null, share: number | "Infinity" | null = null) => ({
@@ -26,7 +26,20 @@ it("begins with the last two runs on one device", () => {
   expect(pairOf(runs, null, null)).toEqual({ first: runs[2], second: runs[0] });
   expect(pairOf(runs, "b/Two 1", "a/One 1")).toEqual({ first: runs[1], second: runs[2] });
   expect(pairOf(runs.slice(0, 2), null, null)).toEqual({ first: runs[1], second: runs[0] });
+  const tabs = [side("d", "One 1"), side("d", "One 1 (2)"), side("c", "One 1"), side("c", "One 1 (2)")];
+  expect(pairOf(tabs, null, null)).toEqual({ first: tabs[2], second: tabs[0] });
+  expect(pairOf(tabs, null, "d/One 1 (2)")).toEqual({ first: tabs[3], second: tabs[1] });
+  expect(pairOf(tabs.slice(0, 2), null, null)).toEqual({ first: tabs[1], second: tabs[0] });
   expect(pairOf([], null, null)).toEqual({ first: undefined, second: undefined });
+});
+
+it("says which runs of the address there are not", () => {
+  const runs = [side("b", "One 1"), side("a", "One 1")];
+  expect(missingRuns(runs, { before: null, after: "b/One 1" })).toEqual([]);
+  expect(missingRuns(runs, { before: "77", after: "b/Two 1" })).toEqual([
+    { name: "before", run: "77" },
+    { name: "after", run: "b/Two 1" },
+  ]);
 });
 
 it("shows what changed in verdict, text or error", () => {

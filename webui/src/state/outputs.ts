@@ -10,14 +10,18 @@ import type { Workgroups } from "../model/workgroups";
 
 const POLL_EVERY = 200;
 
+/** Texts in the place of those on disk; undefined: what is there. */
+type Files = Record<string, string> | undefined;
+
 /** Throws what went wrong, as a sentence. */
 export async function fetchCompared(
   suite: string,
   device: DeviceDocument,
   result: TestResult,
   detail: TestDetail,
+  files: Files,
 ): Promise<Compared[]> {
-  const got = readTensors(await fetched("outputs", suite, device, result.id));
+  const got = readTensors(await fetched("outputs", suite, device, result.id, files));
   const wanted = detail.tensors.filter(({ role }) => role === "output");
   return Promise.all(
     wanted.map(async (ref, at): Promise<Compared> => {
@@ -39,8 +43,9 @@ export async function fetchWorkgroups(
   suite: string,
   device: DeviceDocument,
   result: TestResult,
+  files: Files,
 ): Promise<Map<number, Workgroups>> {
-  const file = await fetched("workgroups", suite, device, result.id);
+  const file = await fetched("workgroups", suite, device, result.id, files);
   const { grids }: { grids: Record<string, number[]> } = JSON.parse(textOf(file));
   return new Map(
     [...readTensors(file)].map(([output, { bytes }]) => [
@@ -63,11 +68,12 @@ async function fetched(
   suite: string,
   device: DeviceDocument,
   test: string,
+  files: Files,
 ): Promise<ArrayBuffer> {
   const running = sameDevice(device, await api.devices());
   if (running === null)
     throw new Error(`${device.name} is not connected, and tapml cannot start it: open it, and try again.`);
-  const { job } = await api.startOutputs(what, suite, test, running);
+  const { job } = await api.startOutputs(what, suite, test, running, files);
   await ended(job);
   return api.outputs(job);
 }

@@ -56,11 +56,16 @@ function open({ repro, expires }: Shared): void {
   save.setAttribute("href", `${path}/repro.html`);
   save.setAttribute("download", "");
   const copy = button("Copy issue text", () => void copyIssue(repro, copy));
-  const until = expires && `This link is good until ${new Date(expires).toLocaleString()}.`;
+  const until = expires && `This link is good until ${utc(expires)}.`;
   openPage(root, repro, () => run(repro), setState, {
     more: [save, copy, until && el("span.muted", until)],
     link: ({ sha256 }) => `${path}/blobs/${encodeURIComponent(sha256)}`,
   });
+}
+
+/** "2027-02-25 12:47 UTC" */
+function utc(time: string): string {
+  return `${new Date(time).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
 function run(repro: Repro): Promise<Outcome> {

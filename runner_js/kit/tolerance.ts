@@ -1,9 +1,15 @@
-import type { JsonNumber, ToleranceDocument } from "../api/generated/results";
+/** A number, or the name of what JSON has no number for. */
+export type JsonNumber = number | "NaN" | "Infinity" | "-Infinity";
+
+export interface ToleranceNumbers {
+  absolute: JsonNumber;
+  relative: JsonNumber;
+}
 
 /** |got − expected|, what is allowed there, and how many times over it is; null where one is not known. */
 export function excess(
   element: { expected: JsonNumber; got: JsonNumber; bound?: JsonNumber | null },
-  tolerance: Pick<ToleranceDocument, "absolute" | "relative"> | undefined,
+  tolerance: ToleranceNumbers | undefined,
 ): { difference: number | null; allowed: number | null; times: number | null } {
   const { expected, got, bound } = element;
   const compared = typeof expected === "number" && typeof got === "number";
