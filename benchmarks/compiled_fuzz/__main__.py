@@ -26,11 +26,11 @@ from tapml.suite import Suite
 def documents(folder: Path) -> dict[str, str]:
     """Models by hand, and small real ones as they are built: of fixed sizes, of a symbol, of a suite that is given."""
     from carving.test_carved_sizes import at
-    from compiled_models import appended, chained, generating, growing, looped
+    from compiled_models import appended, beside, chained, generating, growing, looped
     from helpers import small_model
 
     found: dict[str, Any] = {"chained": chained(), "looped": _with_optional(looped()), "appended": appended()}
-    found |= {"generating": generating(), "growing": growing(), "halves": _with_halves(appended())}
+    found |= {"generating": generating(), "growing": growing(), "halves": _with_halves(appended()), "beside": beside()}
     for name, model in (("small", small_model()), ("rows", at((3, 6)))):
         suite = carve(model, folder / f"{name}.suite", name=name)
         found[name] = document_of(build(suite, folder / f"{name}.tapml").model)

@@ -6,11 +6,17 @@ import json
 
 from benchmarks.compiled_fuzz.check import Pages, check
 
-from compiled_models import appended, chained, growing, looped
+from compiled_models import appended, beside, chained, growing, looped
 
 
 def test_both_verifiers_say_the_same_and_nothing_accepted_leaves_its_buffers() -> None:
-    by_hand = {"chained": chained(), "looped": looped(), "growing": growing(), "appended": appended()}
+    by_hand = {
+        "chained": chained(),
+        "looped": looped(),
+        "growing": growing(),
+        "appended": appended(),
+        "beside": beside(),
+    }
     documents = {name: json.dumps(found) for name, found in by_hand.items()}
     with Pages() as pages:
         found = check(documents, pages, 1_000_000, 600)
