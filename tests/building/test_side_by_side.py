@@ -86,6 +86,14 @@ def test_what_needs_another_is_behind_it(server: Server, tmp_path: Path) -> None
     assert not any(one.parts for one in found)
 
 
+@pytest.mark.parametrize("most", ["MOST_WORKGROUPS", "MOST_BINDINGS", "MAX_WGSL_BYTES"])
+def test_what_is_too_large_together_stays_apart(most: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    suite = carved_of(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
+    monkeypatch.setattr(f"tapml.building.side_by_side.{most}", 1)
+    _, found = dispatches(suite, tmp_path)
+    assert not any(one.parts for one in found)
+
+
 def launch(*uniforms: Any, grid: tuple[int, int, int] = (1, 1, 1)) -> Any:
     return {"operands": [{"argument": 0}, {"argument": 1}], "uniforms": list(uniforms), "grid": list(grid)}
 

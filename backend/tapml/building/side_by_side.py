@@ -19,6 +19,7 @@ from tapml.kernels.wgsl_module import NotUnderstood
 from tapml.program import Node, NodeKind
 from tapml.program.graph import shown_by
 from tapml.program.program import Function
+from tapml.protocol.base import MAX_WGSL_BYTES
 
 MOST_WORKGROUPS = 1024
 """Of a dispatch that is made of several: more keep a GPU busy alone."""
@@ -198,7 +199,8 @@ def _variant(given: Sequence[Mapping[str, Any]], text: MergedText, size: Sequenc
         for one, own in zip(given, text.own_memory, strict=True)
         if own
     )
-    if len(storage) > MOST_BINDINGS or shared > MOST_SHARED_BYTES or text.workgroups > MOST_WORKGROUPS:
+    too_many = len(storage) > MOST_BINDINGS or text.workgroups > MOST_WORKGROUPS
+    if too_many or shared > MOST_SHARED_BYTES or len(text.wgsl.encode()) > MAX_WGSL_BYTES:
         raise NotUnderstood("together they are too large")
     limits |= {"maxStorageBuffersPerShaderStage": len(storage), "maxComputeWorkgroupStorageSize": shared}
     launch = {
@@ -243,7 +245,8 @@ class _Grouping:
         if len(group.nodes) > 1:
             ids = [one.id for one in group.nodes]
             name = " + ".join(ids)
-            name = name if len(name) <= _LONGEST_ID else f"{ids[0]} + {len(ids) - 1} more"
+            name = name if len(name) <= _LONGEST_ID else f"{ids[0][:_LONGEST_ID]} + {len(ids) - 1} more"
+            name = unique(name, lambda taken: taken in self.members)
             kernel = self.kernels.name(group)
             assert kernel is not None
             node = Node(name, NodeKind.KERNEL, kernel, tuple(group.inputs), tuple(group.outputs))
