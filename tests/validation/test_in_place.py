@@ -16,6 +16,7 @@ import tapml as tml
 from everywhere import check_everywhere
 from tapml.building.build import build
 from tapml.carving.carve import carve
+from tapml.compiled.instructions import Dispatch
 from tapml.devices.messages import digest_now
 from tapml.importing.assemble import assemble
 from tapml.importing.cached_attention import cache_append
@@ -148,7 +149,8 @@ def test_it_is_offloaded_step_by_step(suite: Suite, server: Server) -> None:
 def test_a_compiled_model_overwrites_what_nobody_reads_and_copies_the_rest(suite: Suite, server: Server) -> None:
     """The state is read behind the first call, so that call is of a copy; the product is overwritten where it lies."""
     (main,) = build(suite, suite.path.parent / "appending.tapml").model.functions.values()
-    operations = [instruction.op for instruction in main.code]
+    each = [found.each if isinstance(found, Dispatch) else [found] for found in main.code]
+    operations = [instruction.op for instructions in each for instruction in instructions]
     assert sorted(operations) == ["copy", "copy", "dispatch", "dispatch", "dispatch", "dispatch"]
     check_everywhere(suite, server)
 
