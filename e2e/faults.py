@@ -43,6 +43,8 @@ class Run:
         """`at_first_verdict` does the harm before the next verdict is looked at: no run is too quick for that."""
         self._at_first_verdict = at_first_verdict
         self.verdicts: list[dict[str, Any]] = []
+        self.told: list[str] = []
+        """What the run says beside verdicts."""
         self._document: dict[str, Any] = {}
         run = OperatorRun(
             JobContext(Suite(suite), [device], server.state.blobs, emit=self._event, hang_seconds=hang_seconds),
@@ -52,6 +54,8 @@ class Run:
         self._thread.start()
 
     def _event(self, event: dict[str, Any]) -> None:
+        if event["type"] == "message":
+            self.told.append(event["text"])
         if event["type"] == "verdict":
             self.verdicts.append(event["result"])
             if len(self.verdicts) == 1:
