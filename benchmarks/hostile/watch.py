@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -66,6 +67,7 @@ class Watch:
         self._own = [os.path.realpath(path) for path in own]
         self._readable = [os.path.realpath(path) for path in readable]
         self._active = False
+        self._looking = threading.local()
         self._ports = ports
         self.outside: list[str] = []
         self.ran: list[str] = []
@@ -87,15 +89,16 @@ class Watch:
         return watched
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._active:
+        # Of each thread: another may end what is watched while one looks.
+        if not self._active or getattr(self._looking, "here", False):
             return
-        self._active = False
+        self._looking.here = True
         try:
             self._look(event, args)
         except Exception as error:
             self.outside.append(f"{event} {args!r:.200}: {error!r}")
         finally:
-            self._active = True
+            self._looking.here = False
 
     def _look(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
