@@ -145,7 +145,7 @@ def test_a_page_embeds_a_sentence(browser: str, site: str, carved: Path, opened:
             got = np.array(found["values"], np.float32)
             np.testing.assert_allclose(got, expected.ravel(), atol=1e-5)
             assert found["refused"] == 0
-            assert found["dispatches"] == 101
+            assert found["dispatches"] == 86  # of 101 nodes, some side by side
             done, total = found["last"]
             assert done == total == found["memory"]["weights"]
             memory = found["memory"]
