@@ -7,6 +7,7 @@ are over the model's symbols and the names that `let`, `read` and loops around t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -53,7 +54,7 @@ class Dispatch(Message):
     """Dispatches whose work it does, which do not need each other: where operators are computed by their programs, and
     where they are captured, it is these."""
 
-    @property
+    @cached_property
     def each(self) -> list[Dispatch]:
         """Its parts as dispatches, or itself."""
         return [Dispatch(op="dispatch", **part.model_dump()) for part in self.parts] or [self]

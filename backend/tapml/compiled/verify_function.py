@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 
 from tapml.compiled.algebra import Algebra, Scope, Value, same, shown
@@ -19,6 +20,17 @@ _RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1)}
 
 class _Placed(ExpressionError):
     """It begins with its function and instruction."""
+
+
+@contextmanager
+def _placed(step: Step) -> Iterator[None]:
+    """Where it is said where nothing did yet."""
+    try:
+        yield
+    except _Placed:
+        raise
+    except ExpressionError as error:
+        raise _Placed(f"{step.where}: {error}") from None
 
 
 class FunctionProof:
@@ -58,12 +70,8 @@ class FunctionProof:
     def _check_block(self, steps: Sequence[Step], names: dict[str, Value], owners: Owners) -> None:
         """`names` are those around the block, and its own when it ends."""
         for step in steps:
-            try:
+            with _placed(step):
                 self._check(step, names, owners)
-            except _Placed:
-                raise
-            except ExpressionError as error:
-                raise _Placed(f"{step.where}: {error}") from None
 
     def _check(self, step: Step, names: dict[str, Value], owners: Owners) -> None:
         found = step.instruction
@@ -74,10 +82,8 @@ class FunctionProof:
             self._check_dispatch(step, found, names)
             for part in step.parts:
                 assert isinstance(part.instruction, Dispatch)
-                try:
+                with _placed(part):
                     self._check_dispatch(part, part.instruction, names)
-                except ExpressionError as error:
-                    raise _Placed(f"{part.where}: {error}") from None
         elif isinstance(found, Copy):
             self._check_copy(found, names)
         elif isinstance(found, Let):

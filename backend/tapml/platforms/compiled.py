@@ -17,7 +17,18 @@ import numpy as np
 
 from tapml.compiled.call import CompiledRun, call_of, function_of, room_of, taken
 from tapml.compiled.files import CompiledFiles
-from tapml.compiled.instructions import Call, Copy, Dispatch, Fill, If, Instruction, Let, Loop, Read
+from tapml.compiled.instructions import (
+    Call,
+    Copy,
+    Dispatch,
+    Fill,
+    If,
+    Instruction,
+    Let,
+    Loop,
+    Read,
+    every_instruction,
+)
 from tapml.compiled.model import CompiledFunction, CompiledTensor, Port
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, evaluate
@@ -287,13 +298,9 @@ class _Operators:
 
 
 def _dispatches(code: Sequence[Instruction]) -> Iterator[Dispatch]:
-    for found in code:
+    for found in every_instruction(code):
         if isinstance(found, Dispatch):
             yield from found.each
-        elif isinstance(found, If):
-            yield from _dispatches([*found.then, *found.otherwise])
-        elif isinstance(found, Loop):
-            yield from _dispatches(found.body)
 
 
 def _words(kind: TensorType) -> int:

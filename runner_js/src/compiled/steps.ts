@@ -87,8 +87,10 @@ export function stepsOf(
       return { where, instruction: found, reads, writes, leaves, blocks: [] as Step[][] };
     };
     switch (found.op) {
-      case "dispatch":
-        return { ...made(...operands(where, found)), parts: parts(where, found) };
+      case "dispatch": {
+        const whole = made(...operands(where, found));
+        return { ...whole, parts: parts(where, found, whole.writes) };
+      }
       case "copy":
         check(where, [found.to], true);
         return isWhole(found) ? made([found.from], [found.to]) : made([found.from, found.to]);
@@ -110,7 +112,7 @@ export function stepsOf(
     }
   };
 
-  const parts = (where: string, whole: Dispatch): Step[] => {
+  const parts = (where: string, whole: Dispatch, writes: readonly number[]): Step[] => {
     if (!whole.parts?.length) return [];
     const found = partsOf(whole).map((part) => {
       const inside = `${where}: part ${title(part)}`;
@@ -126,7 +128,6 @@ export function stepsOf(
       return { where: inside, instruction: part, reads, writes, leaves, blocks: [] };
     });
     const sorted = (numbers: readonly number[]) => String([...numbers].sort((a, b) => a - b));
-    const [, writes] = operands(where, whole);
     if (sorted(found.flatMap((part) => part.writes)) !== sorted(writes))
       throw new ExpressionError(`${where}: its parts do not write what it writes, each once`);
     return found;
