@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training examples
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev setup-field system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-models bench-whole-models bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean bench-transforms
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -30,7 +30,8 @@ BESIDE := --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$
 # Two processors, three workers: tests wait for browsers and time-outs, and one more has work meanwhile.
 WORKERS := --numprocesses 3 --dist loadfile
 
-PYTEST = $(BIN)/pytest $(WORKERS) --no-loadscope-reorder
+# PyTorch's threads wait for each other in busy loops: where workers have the processors, they double its time.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) --no-loadscope-reorder
 
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
@@ -68,7 +69,9 @@ help:
 	@echo 'make bench-7b   a Llama of the shape of 7B, without weights: seconds to program and WGSL, and from the cache, a minute'
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
+	@echo 'make bench-transforms  transforms of models, kernels that only move elements, their bytes; what becomes of operators of ONNX; ten minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
+	@echo 'make bench-whole-models  GPU time of whole models in @tapml/runtime and ONNX Runtime Web, side by side (MODELS="minilm-1 ..." HALF=1 SMALL=1 DOCS=)'
 	@echo 'make bench-batches  tokens per second of 1, 2, 4 and 8 texts of tiny, in one call and as sequences (DEVICE=node-dawn)'
 	@echo 'make bench-draws  tokens per second of tiny, and how long the GPU waits: greedily, drawn by the device, by the page, a minute'
 	@echo 'make bench-generation  tokens per second of tiny in @tapml/runtime and ONNX Runtime Web, side by side (TOKENS=64 ROUNDS=5 DOCS=)'
@@ -80,7 +83,7 @@ help:
 	@echo 'make bench-triggers  what 1,000 triggers cost to one, and a million random sequences against brute force (SEQUENCES=), some minutes'
 	@echo 'make bench-agent  Python of tasks, in node: sizes, start of VMs, runs a second of 1, 2 and 4 VMs (LOOPS=1000000)'
 	@echo 'make bench-storage  rows a second that a task keeps on the device, one by one and collected, in Chromium and Firefox, a minute'
-	@echo "make bench-arrays  random cases of each function of tasks' arrays and images, held against NumPy and OpenCV (EXAMPLES=100), some minutes"
+	@echo "make bench-arrays  random cases of each function of tasks' arrays and images, held against NumPy and OpenCV (EXAMPLES=100 GPU=1), some minutes"
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo "make bench-studio  the studio's pages: a graph of 1,200 nodes, 10,000 rows, frames, clicks, what axe says (ROUNDS=5 JSON=FILE), ten minutes"
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -91,7 +94,10 @@ setup: setup-run $(STAMPS)/dev
 setup-run: system $(STAMPS)/run $(STATIC)/runner/index.html $(STATIC)/agent/python/sizes.json $(STATIC)/webui/index.html $(WASM)
 
 # And what the tests need; its Debian packages first, so that all are installed in one go.
-setup-dev: system-dev setup $(STAMPS)/torch
+setup-dev: setup-field $(STAMPS)/torch
+
+# The same but for PyTorch, of which nothing in the field is made.
+setup-field: system-dev setup
 
 # Each time, for it is quick to see that nothing is missing. All the rest comes after it.
 system:
@@ -106,11 +112,11 @@ $(STAMPS)/venv: | system
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/run: pyproject.toml | $(STAMPS)/venv
-	@$(STEP) python-packages 'Python packages' scripts/python-packages onnx
+	@$(STEP) python-packages 'Python packages' scripts/python-packages onnx,field
 	@touch $@
 
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/run
-	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,redis,webdriver,dev
+	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,field,tls,postgres,redis,webdriver,dev
 	@touch $@
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)/run
@@ -160,7 +166,9 @@ examples: setup-run $(STAMPS)/transformers
 	$(BIN)/python scripts/examples build/examples chromium --port $(or $(PORT),8808)
 	$(BIN)/tapml serve --models build/examples --pages examples --port $(or $(PORT),8808)
 
-example-highlights example-page-views: example-%: setup-dev
+example-highlights: setup-dev  # it trains its models
+example-page-views: setup
+example-highlights example-page-views: example-%:
 	$(BIN)/python examples/$* --device $(or $(DEVICE),chromium) $(if $(JSON),--json $(JSON))
 
 # Checks and JavaScript's tests beside Python's; the browsers of the end-to-end tests have the machine for themselves,
@@ -230,22 +238,22 @@ bench-field: setup
 	$(BIN)/python -m benchmarks.field_decisions
 
 # On 127.0.0.1, bounded in number and time: `make bench-fleet FLEET="--agents 20 --connections 500"`.
-bench-fleet: setup-dev
+bench-fleet: setup-field
 	$(BIN)/python -m benchmarks.fleet $(FLEET) $(if $(JSON),--json $(JSON))
 
-bench-scale: setup-dev
+bench-scale: setup-field
 	$(BIN)/python -m benchmarks.fleet.rates
 
 bench-triggers: setup
-	cd runner_js && node scripts/triggers.mjs $(SEQUENCES)
+	cd runner_js && node --expose-gc scripts/triggers.mjs $(SEQUENCES)
 
 bench-agent: setup
 	node benchmarks/agent.mjs $(LOOPS)
 
-bench-arrays: setup-dev
-	$(BIN)/python -m benchmarks.task_arrays --examples $(or $(EXAMPLES),100)
+bench-arrays: setup-field
+	$(BIN)/python -m benchmarks.task_arrays --examples $(or $(EXAMPLES),100) $(if $(GPU),--gpu)
 
-bench-storage: setup-dev
+bench-storage: setup-field
 	$(BIN)/python -m benchmarks.storage
 
 bench-hostile: setup-dev
@@ -280,6 +288,10 @@ bench-onnx-browsers: setup-dev
 bench-torch: setup-dev
 	$(BIN)/python -m benchmarks.torch_models --devices $(or $(DEVICES),node-dawn) --docs docs/torch.md
 
+bench-transforms: setup-dev
+	$(BIN)/python -m benchmarks.transforms --docs docs/kernels.md
+	$(BIN)/python -m benchmarks.transform_operators
+
 bench-decoders: setup-dev
 	$(BIN)/python -m benchmarks.decoders --devices $(or $(DEVICES),node-dawn) --docs docs/generation.md
 
@@ -309,6 +321,10 @@ bench-plan: setup-dev build/diffusers/.ready
 # Needs a GPU to mean something; without one TOKENS=8 ROUNDS=1 shows that it runs.
 bench-generation: setup-dev
 	$(BIN)/python -m benchmarks.web_generation --rounds $(or $(ROUNDS),5) $(if $(DOCS),--docs $(DOCS))
+
+# Needs a GPU to mean something; without one SMALL=1 shows that it runs.
+bench-whole-models: setup-dev
+	$(BIN)/python -m benchmarks.whole_models --rounds $(or $(ROUNDS),3) $(if $(JSON),--json $(JSON)) $(if $(DOCS),--docs $(DOCS))
 
 # Needs a GPU to mean something.
 bench-batches: setup-dev

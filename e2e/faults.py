@@ -21,7 +21,7 @@ SEVERAL = ("cast", "layer_norm", "softmax", "matmul2", "fused_matmul_add2")
 """Kernels of 43 tests: enough for harm in the middle, and a software GPU compiles them in a second, all 22 in five."""
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 180.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come within {seconds:.0f} s"

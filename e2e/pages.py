@@ -18,14 +18,14 @@ PLAIN = "plain"
 
 VIEWPORT = {"width": 1440, "height": 1000}
 
-PATIENCE = 60_000
+PATIENCE = 180_000
 """In ms. What comes, comes at once on a quiet machine; Playwright's own 5 s are not enough for one that is shared."""
 
 expect.set_options(timeout=PATIENCE)
 
 Opened = Callable[..., AbstractContextManager[Page]]
-"""opened(name, **context): a page in a browser; no error of ours may be on its console when it is closed.
-That its server is gone is one: close it first."""
+"""opened(name, **context): a page in a browser, with a context of its own. No error of ours may be on its console when
+it is closed. That its server is gone is one: close it first."""
 
 
 class People:
@@ -45,7 +45,8 @@ class People:
 
     @contextmanager
     def opened(self, name: str, **context: Any) -> Iterator[Page]:
-        page = self.browser(name).new_page(**context)
+        own = self.browser(name).new_context(**context)
+        page = own.new_page()
         page.set_default_timeout(PATIENCE)
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -53,7 +54,7 @@ class People:
         try:
             yield page
         finally:
-            page.close()
+            own.close()
         assert problems == [], problems
 
     @contextmanager

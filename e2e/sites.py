@@ -77,7 +77,7 @@ def address(server: Site) -> str:
 
 def wait_until(page: Any, expression: str) -> None:
     """Playwright's own wait evaluates text in the page, which the policy refuses."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
         page.wait_for_timeout(10)

@@ -242,6 +242,12 @@ def test_a_task_runs_beside_a_page_and_reaches_nothing_else(
                 expect(console.get_by_role("heading", name="1 record of 1 stream in the database")).to_be_visible()
                 expect(console.get_by_role("row", name=f"{TASK} 1.0 feature 1 1")).to_be_visible()
                 expect(console.locator("main")).to_contain_text("The tunnel has 1 connection open")
+                # Its key is in no link, and the tab keeps it.
+                expect(console).to_have_url(re.compile(r"/console/#/traffic$"))
+                hrefs = "links => links.map((link) => link.getAttribute('href'))"
+                assert all(href.startswith("#/") for href in console.get_by_role("link").evaluate_all(hrefs))
+                console.reload()
+                expect(console.locator("main")).to_contain_text("The tunnel has 1 connection open")
 
             # The page itself reaches both: what a task does not reach is kept from it.
             control = page.evaluate("url => fetch(url).then((answer) => answer.text())", f"{evil.address}/control")

@@ -158,7 +158,7 @@ def test_pytest_collects_and_runs_carved_tests(suite: Path, edit: Callable[[str,
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "--tapml", str(suite), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+        return subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=tmp_path)
 
     listed = run("--collect-only", "-q", "--tapml-device", "chromium", "--tapml-device", "firefox")
     assert listed.returncode == 0, listed.stdout

@@ -147,7 +147,7 @@ def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Pat
         (left,) = journal.glob("*.jsonl")
         reported = [json.loads(line) for line in left.read_text().splitlines()[1:]]
         with serving(suite, port):
-            _, said = client.communicate(timeout=240)
+            _, said = client.communicate(timeout=900)
             assert client.returncode == 1
             assert "was stopped in the middle of this run" in said
             (saved,) = Suite(suite).results("validation")

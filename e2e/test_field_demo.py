@@ -13,8 +13,9 @@ from preloaded import tapml
 @pytest.mark.slow
 def test_the_demo_takes_a_wrong_version_back_and_names_its_kernel(tmp_path: Path) -> None:
     found = tmp_path / "demo.json"
-    done = tapml("field", "demo", "--port", "0", "-o", tmp_path / "demo", "--json", found, timeout=540)
-    assert done.code == 0, done.err
+    done = tapml("field", "demo", "--port", "0", "-o", tmp_path / "demo", "--json", found)
+    assert done.code == 0, done.out + done.err
+    assert "\nrolled back in the step gray 35%: " in done.out + done.err
     document = json.loads(found.read_text())
     assert document["rolled_back"] is True
     assert (document["kernel"], document["variant"]) == ("softmax", "subgroups")

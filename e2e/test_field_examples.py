@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 def example(name: str, folder: Path) -> dict[str, Any]:
     found = folder / "found.json"
     line = [sys.executable, ROOT / "examples" / name, "-o", folder / name, "--json", found]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=540)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "summary" in done.stdout
     document: dict[str, Any] = json.loads(found.read_text())

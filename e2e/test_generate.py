@@ -95,7 +95,9 @@ def build_tiny(path: Path) -> None:
     """As `tapml generate tiny` does when it is first called; it is found again in the cache."""
     path.mkdir()
     said = tapml(
-        "generate", "tiny", "--prompt", "Once", "--tokens", 1, environment={**os.environ, "TAPML_CACHE": str(path)}
+        *("generate", "tiny", "--prompt", "Once", "--tokens", 1),
+        environment={**os.environ, "TAPML_CACHE": str(path)},
+        timeout=SECONDS,
     )
     assert said.code == 0, said.err
     assert "building tiny, once" in said.err

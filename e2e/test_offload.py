@@ -36,7 +36,7 @@ def moved(document: dict[str, Any]) -> None:
 def test_the_whole_of_minilm_moves_into_firefox(suite: Path, tmp_path: Path) -> None:
     """Chromium's software GPU takes twice as long: the small model moves there."""
     out = tmp_path / "offload.json"
-    ran = tapml("offload", suite, "--device", "firefox", "--json", out, timeout=600)
+    ran = tapml("offload", suite, "--device", "firefox", "--json", out)
     assert ran.code == 0, ran.out + ran.err
     moved(read_json(out))
 

@@ -40,7 +40,7 @@ def repository(suite: Path, tmp_path: Path) -> Path:
     (suite / "tests.json").write_text(json.dumps(document))
     suite.rename(folder / "suites" / "minilm.suite")
     wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "wheels", ROOT]
-    subprocess.run(wheel, check=True, timeout=300)
+    subprocess.run(wheel, check=True, timeout=900)
     return folder
 
 
@@ -56,7 +56,7 @@ class Runner:
     def __init__(self, folder: Path, home: Path) -> None:
         self._folder = folder
         self._programs = home / "venv" / "bin"
-        subprocess.run([sys.executable, "-m", "venv", home / "venv"], check=True, timeout=120)
+        subprocess.run([sys.executable, "-m", "venv", home / "venv"], check=True, timeout=900)
         if shutil.which("sudo") is None:
             sudo = self._programs / "sudo"
             sudo.write_text('#!/bin/sh\nexec "$@"\n')

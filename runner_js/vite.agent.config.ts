@@ -16,6 +16,7 @@ export default defineConfig({
         "tapml-agent": "src/agent/index.ts",
         "tapml-events": "src/agent/events/index.ts",
         "tapml-tunnel": "src/agent/tunnel/index.ts",
+        "tapml-gpu": "src/agent/gpu/index.ts",
         "tapml-agent-node": "src/agent/node.ts",
         "tapml-vm": "src/agent/worker.ts",
         "tapml-storage": "src/agent/storage/worker.ts",

@@ -38,6 +38,8 @@ export default defineConfig({
     pool: "forks",
     env: gpuEnvironment(),
     // A software GPU shares the processor with all that runs beside it.
-    testTimeout: 30_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
   },
 });

@@ -55,7 +55,7 @@ class Postgres:
         line = [*prefix, str(self._commands / command), *map(str, arguments)]
         # Its output goes to a file: a server that pg_ctl leaves behind would keep a pipe open.
         with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(line, stdout=output, stderr=subprocess.STDOUT, cwd="/", timeout=120)
+            done = subprocess.run(line, stdout=output, stderr=subprocess.STDOUT, cwd="/", timeout=600)
             output.seek(0)
             assert done.returncode == 0, f"{' '.join(line)}: {output.read()}"
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import functools
 import gc
 import json
 import os
 import resource
 import runpy
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +29,11 @@ from typing import IO, Any
 import psutil
 
 _LARGEST_MESSAGE = 1 << 17
+_PRINT_STACKS = signal.SIGUSR1
 _START_SECONDS = 120.0
+_HANGS_SECONDS = 900.0
+"""After which a command is taken for one that hangs: where other tests have the processors, building a model takes
+minutes."""
 _ENVIRONMENT = dict(os.environ)
 """Of no test: the process outlives the one that happens to start it."""
 
@@ -47,7 +54,7 @@ def tapml(*arguments: str | Path, **options: Any) -> Ran:
 
 def python(
     *arguments: str | Path,
-    timeout: float = 300,
+    timeout: float = _HANGS_SECONDS,
     stdout: IO[Any] | int | None = None,
     stderr: IO[Any] | int | None = None,
     environment: Mapping[str, str] | None = None,
@@ -123,6 +130,7 @@ class _Forking:
         try:
             answer = self._socket.recv(_LARGEST_MESSAGE)
         except TimeoutError:
+            self._print_stacks()
             _forking.cache_clear()
             self.close()
             said = "".join(output.text() for output in outputs)
@@ -130,6 +138,13 @@ class _Forking:
                 f"python {task['arguments']} did not end within {timeout:.0f} s and said: {said}"
             ) from None
         return Ran(json.loads(answer), outputs[0].text(), outputs[1].text())
+
+    def _print_stacks(self) -> None:
+        """Have what it runs say in its standard error where its threads are."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self._process.pid).children():
+                process.send_signal(_PRINT_STACKS)
+                time.sleep(1)
 
     def close(self) -> None:
         """End it, and what it runs."""
@@ -183,6 +198,7 @@ def _become(task: dict[str, Any], stdout: int, stderr: int) -> None:
     for descriptor, place in ((stdout, 1), (stderr, 2)):
         os.dup2(descriptor, place)
         os.close(descriptor)
+    faulthandler.register(_PRINT_STACKS)
     os.chdir(task["folder"])
     os.environ.clear()
     os.environ.update(task["environment"])

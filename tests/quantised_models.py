@@ -24,13 +24,14 @@ def saved(
     inputs: Mapping[str, tuple[int, Sequence[int | str]]],
     outputs: Sequence[str],
     weights: Mapping[str, np.ndarray],
+    dtype: int = TensorProto.FLOAT,
 ) -> Path:
-    """`inputs`: dtype (of TensorProto) and shape of each. Outputs are float32."""
+    """`inputs`: dtype (of TensorProto) and shape of each; `dtype`: of the outputs."""
     graph = helper.make_graph(
         nodes,
         "model",
         [helper.make_tensor_value_info(name, *found) for name, found in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [helper.make_tensor_value_info(name, dtype, None) for name in outputs],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

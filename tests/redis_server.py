@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -29,11 +31,20 @@ class RedisServer:
         line = [command, "--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen([*line, "--dir", str(self._folder)], stdout=log, stderr=log)
-        end = time.monotonic() + 60
-        while not self.socket.exists():
+        end = time.monotonic() + 180
+        while not self._answers():
             if self._process.poll() is not None or time.monotonic() > end:
                 pytest.fail(f"Redis does not start: {(self._folder / 'log').read_text()}")
             time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        """The socket's file is there before anyone listens."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
+            asked.settimeout(1)
+            asked.connect(str(self.socket))
+            asked.sendall(b"PING\r\n")
+            return asked.recv(7) == b"+PONG\r\n"
+        return False
 
     def kill(self) -> None:
         """Its connections are cut, and nobody answers there."""

@@ -19,5 +19,5 @@ export default defineConfig({
       "/socket.io": { target: "http://127.0.0.1:8808", ws: true },
     },
   },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts"], environment: "node", testTimeout: 120_000 },
 });

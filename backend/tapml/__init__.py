@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
     from tapml.api.modules import Module, load
     from tapml.api.tensors import Tensor, allocate, tensor
+    from tapml.api.tuning import tune
     from tapml.api.validation import validate
     from tapml.api.writer import Writer
     from tapml.errors import DeviceError, DeviceLost, InputError, TapmlError, ToolchainError
@@ -48,6 +49,7 @@ __all__ = [
     "load_model",
     "load_repro",
     "tensor",
+    "tune",
     "upload",
     "validate",
     "webgpu",
@@ -62,6 +64,7 @@ _MODULES = (
     "api.tensors",
     "api.modules",
     "api.library",
+    "api.tuning",
     "api.validation",
     "api.compiled",
     "api.captures",

@@ -3,6 +3,8 @@
     python -m benchmarks.kernels --only GEMM --json times.json
     python -m benchmarks.kernels --small          # sizes that a GPU in software takes: it says nothing of speed
     python -m benchmarks.kernels --sweep          # every parameter that a template has, too
+    python -m benchmarks.kernels --sweep '^blocks .*packed'   # those with such names
+    python -m benchmarks.kernels --plan FILE      # for `gunzip -c FILE | node measure.mjs` on another machine
 
 A time is that of a compute pass of many calls, by the GPU's timestamps, over how many they are: the least of several
 passes. Exit code 1 where two compilers' kernels do not give the same.
@@ -11,8 +13,10 @@ passes. Exit code 1 where two compilers' kernels do not give the same.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -35,7 +39,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="works whose names have this in them, with f32 or f16 behind")
     parser.add_argument("--small", action="store_true", help="sizes that a GPU in software takes")
-    parser.add_argument("--sweep", action="store_true", help="also every parameter that a template has")
+    parser.add_argument(
+        "--sweep", type=re.compile, nargs="?", const=re.compile(""), metavar="REGEX",
+        help="also every parameter that a template has, or those whose names have this in them",
+    )  # fmt: skip
+    parser.add_argument("--plan", type=Path, help="only write there what measure.mjs reads, compressed by gzip")
     parser.add_argument(
         "--check", action="store_true", help="only compile all texts, those in float16 too: without a GPU"
     )
@@ -57,6 +65,9 @@ def main() -> int:
     chosen = [work for work in works(options.small) if _named(work, options.only)]
     if not chosen:
         parser.error(f"no work has {' or '.join(options.only)} in its name")
+    if options.plan:
+        options.plan.write_bytes(gzip.compress(json.dumps(_given(chosen, options)).encode(), mtime=0))
+        return 0
     found: dict[str, Any] = {"device": None, "small": options.small, "works": []}
     wrong: list[str] = []
     for line in measured(chosen, options):
@@ -95,9 +106,9 @@ def _named(work: Work, only: Sequence[str] | None) -> bool:
     return not only or any(part in name for part in only)
 
 
-def measured(chosen: Sequence[Work], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """What measure.mjs says, line by line."""
-    given = {
+def _given(chosen: Sequence[Work], options: argparse.Namespace) -> dict[str, Any]:
+    """What measure.mjs reads."""
+    return {
         "works": [plan(work, options.sweep) for work in chosen],
         "turns": options.turns,
         "warm": options.warm,
@@ -105,6 +116,11 @@ def measured(chosen: Sequence[Work], options: argparse.Namespace) -> Iterator[di
         "microseconds": options.microseconds,
         "check": options.check,
     }
+
+
+def measured(chosen: Sequence[Work], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What measure.mjs says, line by line."""
+    given = _given(chosen, options)
     runtime = find_runtime("node-dawn")
     script = Path(__file__).with_name("measure.mjs")
     with subprocess.Popen(

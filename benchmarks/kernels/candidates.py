@@ -3,24 +3,29 @@ has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
+from re import Pattern
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.kernels.works import Work
-from tapml.compilers.native.compile import NATIVE, generated
+from tapml.compilers.halves import halved
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks
+from tapml.compilers.native.compile import NATIVE, generated, has_words
 from tapml.compilers.native.matmul import matmul
-from tapml.compilers.native.matrices import BLOCKS, Blocks
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.skinny import INVOCATIONS, Split
-from tapml.compilers.native.tiled import TILES, Tile
+from tapml.compilers.native.skinny_integers import WordSplit
+from tapml.compilers.native.tiles import TILES, Tile
 from tapml.compilers.tvm.compile import TVM
 from tapml.expressions import evaluate
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
 
-LARGER_TILES = (Tile(16, 8, 16, 8), Tile(8, 8, 16, 8), Tile(8, 8, 16, 16), Tile(4, 8, 16, 8), Tile(8, 4, 8, 16))
+LARGER_TILES = (Tile(16, 8, 8, 16), Tile(8, 8, 8, 16), Tile(8, 8, 16, 16), Tile(4, 8, 8, 16), Tile(8, 4, 16, 8))
 """Besides those that the template chooses from."""
 
 OTHER_BLOCKS = (
@@ -33,65 +38,114 @@ OTHER_BLOCKS = (
     Blocks(32, 32, 2, 2, 32),
     Blocks(32, 32, 2, 4, 32),
     Blocks(32, 32, 4, 2, 64),
+    Blocks(80, 64, 2, 2, 32),
+    Blocks(80, 64, 2, 2, 64),
+    Blocks(80, 32, 2, 4, 64),
+    Blocks(80, 32, 2, 2, 32),
+    Blocks(64, 32, 2, 2, 64),
+    Blocks(32, 64, 2, 2, 64),
 )
+
+BLOCKS_OF_WORDS = (
+    *BLOCKS_OF_PIECES,
+    Blocks(64, 64, 2, 2, 16),
+    Blocks(64, 64, 2, 4, 16),
+    Blocks(64, 32, 2, 4, 16),
+    Blocks(32, 64, 2, 4, 32),
+    Blocks(64, 32, 4, 2, 32),
+    Blocks(64, 32, 2, 2, 32),
+    Blocks(32, 32, 2, 4, 64),
+)
+"""Of products with weights that are integers, besides."""
+
+PACKED = ((), ("left",), ("right",), ("right narrow",), ("left", "right"))
 
 _VARIANT = "256"
 
 
-def plan(work: Work, sweep: bool) -> dict[str, Any]:
-    """What measure.mjs is given of a work."""
+def plan(work: Work, sweep: Pattern[str] | None) -> dict[str, Any]:
+    """What measure.mjs is given of a work. `sweep`: of parameters that are tried, too, what their names have in
+    them."""
     operator = work.operator()
-    last = len(work.shapes)
+    last = sum(argument["role"] == "input" for argument in operator.arguments)
     given = []
     for place, (argument, found) in enumerate(zip(operator.arguments, operator.types({}), strict=True)):
         below = work.integers.get(place)
-        given.append({"role": argument["role"], "dtype": found.dtype, "bytes": found.nbytes, "below": below})
+        dtype, nbytes = ("float16", found.nbytes // 2) if place in work.halves else (found.dtype, found.nbytes)
+        given.append({"role": argument["role"], "dtype": dtype, "bytes": nbytes, "below": below})
     return {
         "name": work.name,
         "dtype": work.dtype,
         "arguments": given,
         "rotated": [*range(last - work.rotated, last)],
-        "candidates": [*_compiled(operator), *(_swept(operator) if sweep else ())],
+        "candidates": [
+            *_compiled(operator, work.halves),
+            *(_swept(operator, sweep, work.halves) if sweep else ()),
+        ],
     }
 
 
-def _compiled(operator: Operator) -> Iterator[dict[str, Any]]:
+def _compiled(operator: Operator, halves: Collection[int]) -> Iterator[dict[str, Any]]:
     for compiler in (TVM, NATIVE):
         kernel = compiler.compile([operator], (_VARIANT,)).get(operator.name)
         if kernel is not None and kernel.document["variants"]:
-            yield from _candidates(compiler.name, "", kernel)
+            yield from texts_of(compiler.name, "", _read_as(kernel, halves))
 
 
-def _swept(operator: Operator) -> Iterator[dict[str, Any]]:
+def _read_as(kernel: CompiledKernel, halves: Collection[int]) -> CompiledKernel:
+    found = halved(kernel, halves) if halves else kernel
+    assert found is not None
+    return found
+
+
+def _swept(operator: Operator, named: Pattern[str], halves: Collection[int]) -> Iterator[dict[str, Any]]:
     """Each text once, by the first parameters that give it."""
     seen: set[str] = set()
-    for parameters, template, threads in _templates():
+    for parameters, template, threads in _templates(has_words(operator)):
+        if not named.search(parameters):
+            continue
         launches = generated(operator, threads, (template,), matrices=parameters.startswith("blocks"))
         key = "".join(launch.text for launch in launches or ())
         if launches is None or key in seen:
             continue
         seen.add(key)
-        yield from _candidates("native", parameters, NATIVE.document(operator, _VARIANT, launches))
+        yield from texts_of("native", parameters, _read_as(NATIVE.document(operator, _VARIANT, launches), halves))
 
 
-def _templates() -> Iterable[tuple[str, Any, int]]:
+def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:
     for splits in (1, 2, 3, 4, 8, 16):
         for tile in (*TILES, *LARGER_TILES):
             text = f"{tile.rows}x{tile.columns} x {tile.high}x{tile.wide}{f', {splits} parts' if splits > 1 else ''}"
-            yield f"tile {text}", partial(matmul, chosen=replace(tile, splits=splits)), 256
-    for blocks in (*BLOCKS, *OTHER_BLOCKS):
-        text = f"{blocks.rows}x{blocks.columns}x{blocks.depth} x {blocks.high}x{blocks.wide}"
-        yield f"blocks {text}", partial(matmul, chosen=blocks), 256
-    for lanes in (4, 8, 16, 32, 64, 128):
-        for vectors in (1, 2, 4, 8):
-            split = Split(INVOCATIONS // lanes, lanes, vectors)
-            yield f"split {lanes} lanes, {vectors} vectors", partial(matmul, chosen=split), 256
-    for lanes in (32, 64, 128, 256, 512, 1024):
+            for packed in PACKED:
+                some = f", packed {' and '.join(packed)}" if packed else ""
+                yield f"tile {text}{some}", partial(matmul, chosen=replace(tile, splits=splits), packed=packed), 256
+    for blocks in (*BLOCKS, *OTHER_BLOCKS, *(BLOCKS_OF_WORDS if of_words else ())):
+        for splits in (1, 2, 3, 4):
+            text = f"{blocks.rows}x{blocks.columns}x{blocks.depth} x {blocks.high}x{blocks.wide}"
+            text += f", {splits} parts" if splits > 1 else ""
+            for packed in PACKED:
+                some = f", packed {' and '.join(packed)}" if packed else ""
+                chosen = replace(blocks, splits=splits)
+                yield f"blocks {text}{some}", partial(matmul, chosen=chosen, packed=packed), 256
+    for lanes, vectors in product((4, 8, 16, 32, 64, 128, 256), (1, 2, 4, 8)):
+        for ahead, eights, together in product((False, True), (False, True), (1, 2, 4, 8)):
+            if vectors % together == 0:
+                split = Split(INVOCATIONS // lanes, lanes, vectors, together, ahead, eights)
+                text = f"{lanes} lanes, {vectors} vectors{' of eight' if eights else ''}"
+                text += f", {together} together" if together > 1 else ""
+                yield f"split {text}{', ahead' if ahead else ''}", partial(matmul, chosen=split), 256
+    for columns, lanes, words in product((1, 2, 4), (8, 16, 32, 64, 128, 256), (1, 2, 4, 8)) if of_words else ():
+        text = f"words {columns} columns, {lanes} lanes, {words} words"
+        yield text, partial(matmul, chosen=WordSplit(columns, lanes, words)), 256
+    for lanes in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
         yield f"rows {lanes} lanes", partial(rows, lanes=lanes), max(lanes, 256)
 
 
-def _candidates(compiler: str, parameters: str, kernel: CompiledKernel) -> Iterator[dict[str, Any]]:
-    """One for each variant: of those of one compiler with the same parameters, a device takes the first that it can."""
+def texts_of(
+    compiler: str, parameters: str, kernel: CompiledKernel, sizes: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[dict[str, Any]]:
+    """What measure.mjs is given of a kernel, at these sizes of its symbols. One for each variant: of those of one
+    compiler with the same parameters, a device takes the first that it can."""
     texts = {file.name: file.text for file in kernel.files}
     for variant in kernel.document["variants"]:
         points = {point["name"]: point for point in variant["entry_points"]}
@@ -99,12 +153,16 @@ def _candidates(compiler: str, parameters: str, kernel: CompiledKernel) -> Itera
             "compiler": compiler,
             "parameters": parameters,
             "features": variant["requires"]["features"],
-            "temporaries": [evaluate(size, {}) for size in variant["temporaries"]],
-            "launches": [_launch(launch, points[launch["entry_point"]], texts) for launch in variant["launches"]],
+            "temporaries": [evaluate(size, sizes) for size in variant["temporaries"]],
+            "launches": [
+                _launch(launch, points[launch["entry_point"]], texts, sizes) for launch in variant["launches"]
+            ],
         }
 
 
-def _launch(launch: Mapping[str, Any], point: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def _launch(
+    launch: Mapping[str, Any], point: Mapping[str, Any], texts: Mapping[str, str], sizes: Mapping[str, int]
+) -> dict[str, Any]:
     storage = sorted(one["binding"] for one in point["bindings"] if one["access"] != "uniform")
     uniform = [one["binding"] for one in point["bindings"] if one["access"] == "uniform"]
     return {
@@ -112,7 +170,7 @@ def _launch(launch: Mapping[str, Any], point: Mapping[str, Any], texts: Mapping[
         "text": texts[point["file"]],
         "operands": launch["operands"],
         "bindings": storage,
-        "uniforms": [evaluate(found["value"], {}) for found in launch["uniforms"]],
+        "uniforms": [evaluate(found["value"], sizes) for found in launch["uniforms"]],
         "uniform_binding": uniform[0] if uniform else None,
-        "grid": [evaluate(axis, {}) for axis in launch["grid"]],
+        "grid": [evaluate(axis, sizes) for axis in launch["grid"]],
     }

@@ -39,7 +39,12 @@ const offered = new Set([...device.features, ...(check ? ["subgroup-matrix-f16-f
 for (const one of info.subgroupMatrixConfigs ?? []) {
   offered.add(`subgroup-matrix-${one.componentType}-${one.resultComponentType}-${one.M}x${one.N}x${one.K}`);
 }
-say({ device: info.description || info.device || info.vendor, features: [...device.features] });
+const { vendor, architecture, device: model, description } = info;
+say({
+  device: description || model || vendor,
+  adapter: { vendor, architecture, device: model, description },
+  features: [...device.features],
+});
 
 const times = device.createQuerySet({ type: "timestamp", count: 2 });
 const resolved = device.createBuffer({ size: 16, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
@@ -47,6 +52,7 @@ const read = device.createBuffer({ size: 16, usage: GPUBufferUsage.COPY_DST | GP
 const fillers = {
   float32: "bitcast<u32>(noise(i))",
   float16: "pack2x16float(vec2f(noise(2 * i), noise(2 * i + 1)))",
+  uint32: "bitcast<u32>(noise(i)) * 747796405u",
 };
 const filling = {};
 for (const [dtype, value] of Object.entries(fillers)) filling[dtype] = await pipeline(filler(value), "fill");

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 from tvm import relax, te, tirx
 
 from tapml.importing.kernel_calls import call
+from tapml.importing.quantise import Q4F16, Q4F32, Q8, Kind
+from tapml.importing.quantise_module import packed_variables, quantised_module
+from tapml.importing.quantise_uses import uses_of
 from tapml.lowering.lower import lower
 from tapml.lowering.operator import Operator
 
@@ -30,9 +34,23 @@ class Work:
     goal: float | None = None
     integers: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """Of inputs of int32, by place: numbers below this."""
+    kind: Kind | None = None
+    """How the last of the tensors, a weight, is quantised: words and scales stand in its place."""
 
     def operator(self) -> Operator:
         """Raises ValueError where it is not one."""
+        module = self._module()
+        operators = lower(module, len(module["main"].params)).operators
+        if len(operators) != 1:
+            raise ValueError(f"{self.name} is {len(operators)} operators: {', '.join(one.name for one in operators)}")
+        return operators[0]
+
+    @property
+    def halves(self) -> frozenset[int]:
+        """Arguments that are float16 on a device, as scales that are numbers of float16 are."""
+        return frozenset({len(self.shapes)} if self.kind is not None and self.kind.half else ())
+
+    def _module(self) -> tvm.IRModule:
         builder = relax.BlockBuilder()
         given = [
             relax.Var(f"x{place}", relax.TensorType(tuple(shape), "int32" if place in self.integers else self.dtype))
@@ -42,10 +60,11 @@ class Work:
             with builder.dataflow():
                 result = builder.emit_output(self.body(builder, *given))
             builder.emit_func_output(result)
-        operators = lower(builder.finalize(), len(given)).operators
-        if len(operators) != 1:
-            raise ValueError(f"{self.name} is {len(operators)} operators: {', '.join(one.name for one in operators)}")
-        return operators[0]
+        module = builder.finalize()
+        if self.kind is None:
+            return module
+        uses = uses_of(module, given[-1:])
+        return quantised_module(module, uses, {given[-1]: packed_variables(given[-1], "weight", self.kind, False)})
 
 
 def _matmul(_: Any, x: Any, w: Any) -> Any:
@@ -104,7 +123,7 @@ _NAMES = {"float32": "f32", "float16": "f16"}
 
 def works(small: bool = False) -> list[Work]:
     """All of them; `small`: of sizes that a GPU in software takes."""
-    return [*_products(small), *_rows(small), *_attentions(small), *_others(small)]
+    return [*_products(small), *_quantised(small), *_rows(small), *_attentions(small), *_others(small)]
 
 
 def _products(small: bool) -> list[Work]:
@@ -118,13 +137,30 @@ def _products(small: bool) -> list[Work]:
         along = [(512 // s, 4096 // s), (4096 // s, 4096 // s)]
         found.append(Work("GEMM 512x4096x4096, by columns", _linear, along, dtype, 1, goals[0]))
         for rows, inner, columns in ((500, 4096, 4096), (512, 4096, 4095), (512, 4097, 4096), (500, 4097, 4095)):
-            shape = [(rows // s, inner // s + inner % 2), (inner // s + inner % 2, columns // s)]
+            shape = [(rows // s, (inner // s) | (inner % 2)), ((inner // s) | (inner % 2), columns // s)]
             found.append(Work(f"GEMM {rows}x{inner}x{columns}", _matmul, shape, dtype, 1, round(1.15 * goals[0], 1)))
         found.append(Work("GEMV 4096x4096", _matmul, [(1, 4096 // s), (4096 // s, 4096 // s)], dtype, 1, goals[2]))
         for inner, columns, name in ((4096, 4096, "4096x4096, by columns"), (4097, 4095, "4097x4095, by columns")):
-            shape = [(1, inner // s + inner % 2), (columns // s, inner // s + inner % 2)]
+            shape = [(1, (inner // s) | (inner % 2)), (columns // s, (inner // s) | (inner % 2))]
             most = goals[2] * (1 if inner == 4096 else 1.15)
             found.append(Work(f"GEMV {name}", _linear, shape, dtype, 1, round(most, 1)))
+    return found
+
+
+def _quantised(small: bool) -> list[Work]:
+    """Weights of integers; the goals are of groups with scales of float16."""
+    s = 16 if small else 1
+    found = []
+    for kind, dtype, goals in (
+        (Q4F32, "float32", (None, 6.5)),
+        (Q4F16, "float32", (None, 6.5)),
+        (Q8, "float32", (None, None)),
+        (Q4F16, "float16", (70.0, 6.5)),
+        (Q8, "float16", (None, None)),
+    ):
+        for rows, what, goal in ((512 // s, "GEMM 512x4096x4096", goals[0]), (1, "GEMV 4096x4096", goals[1])):
+            shapes = [(rows, 4096 // s), (4096 // s, 4096 // s)]
+            found.append(Work(f"{what}, {kind.name}", _linear, shapes, dtype, 2, goal, kind=kind))
     return found
 
 

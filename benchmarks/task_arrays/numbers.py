@@ -208,6 +208,8 @@ def _reduced() -> dict[str, Case]:
         **{name: Case(drawn(with_axes(ALL)), getattr(np, name)) for name in ("all", "any")},
         **{name: Case(one_axis, whole_32(getattr(np, name))) for name in ("argmax", "argmin")},
         "cumulative_sum": Case(_sums(), whole_32(np.cumulative_sum), exact=False, absolute=1e-3),
+        "cumulative_prod": Case(_products(), whole_32(np.cumulative_prod), exact=False),
+        "diff": Case(_differences(), np.diff),
         "count_nonzero": Case(plain(arrays(ALL)), whole_32(np.count_nonzero)),
     }
 
@@ -228,6 +230,26 @@ def _corrected(draw: Any) -> Any:
 def _sums(draw: Any) -> Any:
     x, axis = draw(with_axis(NUMBERS, wild=False))
     return (x,), {"axis": axis, "include_initial": draw(st.booleans())}
+
+
+@st.composite
+def _products(draw: Any) -> Any:
+    x, axis = draw(with_axis(("int16", "uint8", "float32", "float64"), wild=False))
+    factors = (np.sign(x) if x.dtype.kind != "f" else x / np.float32(50)).astype(x.dtype)
+    return (factors,), {"axis": axis, "include_initial": draw(st.booleans())}
+
+
+@st.composite
+def _differences(draw: Any) -> Any:
+    x, axis = draw(with_axis(NUMBERS))
+    shape = list(x.shape)
+
+    def beside() -> Any:
+        shape[axis] = draw(st.integers(0, 2))
+        return draw(of(x.dtype.name, tuple(shape)))
+
+    more = {name: beside() for name in ("prepend", "append") if draw(st.booleans())}
+    return (x,), {"axis": axis, "n": draw(st.integers(0, 3)), **more}
 
 
 def number_cases() -> Mapping[str, Case]:

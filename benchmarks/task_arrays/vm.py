@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tapml.browsers import find_node
+from tapml.browsers.headless import vulkan_environment
 
 _TOGETHER = 50
 """Calls of one run of the task."""
@@ -54,6 +56,14 @@ class Vm:
             found += map(_received, told)
         return found
 
+    def counts(self) -> dict[str, int]:
+        """Of a VM whose arrays are on the GPU: how many requests that answered, and how many not."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("null\n")
+        self._process.stdin.flush()
+        return dict(json.loads(self._process.stdout.readline()))
+
 
 def calling(name: str, values: Sequence[Any], keywords: Mapping[str, Any], of: str = "np") -> dict[str, Any]:
     named = {key: _sent(value) for key, value in keywords.items()}
@@ -71,9 +81,13 @@ def _one(found: list[Any]) -> Any:
 
 
 @contextmanager
-def started() -> Iterator[Vm]:
+def started(*options: str) -> Iterator[Vm]:
+    """`options`: "gpu", and the milliseconds from which on it is asked (cases.mjs)."""
     node, _ = find_node()
-    with subprocess.Popen([node, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, **vulkan_environment(software=True)}
+    with subprocess.Popen(
+        [node, str(PROGRAM), *options], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield Vm(process)
         assert process.stdin is not None
         process.stdin.close()

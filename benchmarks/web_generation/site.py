@@ -13,19 +13,19 @@ from benchmarks.web_runtimes.site import RUNTIME, put, put_packaged
 from tapml.cli.demo_writing import CAPACITY, CHUNK, PROMPT, STEPS
 from tapml.models import folder_of
 
-_PAGES = Path(__file__).parent / "pages"
+PAGES = Path(__file__).parent / "pages"
 _MODULES = ("tapml-runtime.js", "tapml-tokenizer.js", "tapml-generation.js")
-_ORT = ("ort/ort.jspi.bundle.min.mjs", "ort/ort-wasm-simd-threaded.jspi.wasm")
+ORT = ("ort/ort.jspi.bundle.min.mjs", "ort/ort-wasm-simd-threaded.jspi.wasm")
 
 
 def make_site(folder: Path, packages: Path, tokens: int) -> None:
     """Make all that pages load in `folder`, anew but for tapml's model. `packages` keeps what was downloaded."""
     folder = folder.resolve()
-    for name in _ORT:
+    for name in ORT:
         put_packaged(folder, name, packages)
     for name in _MODULES:
         put(folder / "tapml" / name, (RUNTIME.parent / name).read_bytes())
-    for page in (*_PAGES.iterdir(), SHARED / "session.js"):
+    for page in (*PAGES.iterdir(), SHARED / "session.js"):
         put(folder / page.name, page.read_bytes())
     model = folder_of("tiny")
     write_decoder(model, folder / "ort/tiny.onnx")

@@ -5,9 +5,11 @@ import { compile, type Executable } from "../src/hal/executable";
 import type { Gpu } from "../src/hal/gpu";
 import { captureErrors } from "../src/hal/scopes";
 import { paddedBytes } from "../src/hal/sizes";
+import { makeTexture, viewOf } from "../src/hal/textures";
 import { bytesOf } from "../src/program/dtypes";
 import { checkSizes } from "../src/program/expressions";
 import { evaluateLaunches } from "../src/program/launches";
+import { texturesAt, textureTooLarge } from "../src/program/textures";
 import type { TensorRef } from "../src/protocol/messages";
 import type { Bytes, Outcome, Repro, Variant } from "./types";
 
@@ -58,10 +60,13 @@ export async function runKernel(
 
   checkSizes(symbols, repro.test.sizes);
   const { launches, temporaries: scratch } = evaluateLaunches(variant, repro.test.sizes);
+  const textures = texturesAt(variant, repro.test.sizes);
   const { maxBufferSize, maxComputeWorkgroupsPerDimension: most } = device.limits;
   const largest = Math.max(...[...repro.inputs, ...repro.outputs].map(bytesOf), ...scratch);
   if (largest > maxBufferSize)
     throw new DeviceFailure({ kind: "unsupported", message: tooLarge(largest, maxBufferSize) });
+  const beyond = textures.map((texture) => textureTooLarge(texture, device.limits)).find(Boolean);
+  if (beyond) throw new DeviceFailure({ kind: "unsupported", message: beyond });
 
   const errors = captureErrors(device);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC;
@@ -73,6 +78,7 @@ export async function runKernel(
     return filledBuffer(device, usage, before ? data(before) : new Uint8Array(bytesOf(tensor)).fill(0xff));
   });
   const temporaries = scratch.map((bytes) => device.createBuffer({ size: paddedBytes(bytes), usage }));
+  const views = textures.map((texture) => viewOf(makeTexture(device, texture), texture));
   const operands = [...inputs, ...outputs];
 
   const encoder = device.createCommandEncoder();
@@ -87,9 +93,14 @@ export async function runKernel(
       const message = `dispatches [${grid}] workgroups, this device allows maxComputeWorkgroupsPerDimension ${most}`;
       throw new DeviceFailure({ kind: "unsupported", message });
     }
-    const entries = made.storage.map(({ binding }, k) => {
+    const entries = made.storage.map(({ binding }, k): GPUBindGroupEntry => {
       const operand = launch.operands[k] ?? { argument: -1 };
-      const buffer = "argument" in operand ? operands[operand.argument] : temporaries[operand.temporary];
+      const view = "texture" in operand && views[operand.texture];
+      if (view) return { binding, resource: view };
+      const buffer =
+        "argument" in operand
+          ? operands[operand.argument]
+          : "temporary" in operand && temporaries[operand.temporary];
       if (!buffer)
         throw new DeviceFailure({ kind: "protocol", message: `no such operand: ${JSON.stringify(operand)}` });
       return { binding, resource: { buffer } };

@@ -5,7 +5,7 @@ import { loadAllowed } from "../src/compare/tolerances";
 import { DeviceFailure, toErrorReport } from "../src/hal/errors";
 import { acquireGpu } from "../src/hal/gpu";
 import { browserPlatform } from "../src/platform/platform";
-import { firstFitting } from "../src/program/requirements";
+import { bestFitting } from "../src/program/requirements";
 import type { TensorRef } from "../src/protocol/messages";
 import { overwritten, runKernel } from "./kernel";
 import { openPage } from "./page";
@@ -29,9 +29,8 @@ async function runTest(repro: Repro): Promise<Outcome> {
     close = () => {
       if (!gpu.lost) gpu.device.destroy();
     };
-    const { features, limits } = gpu.capabilities;
     device = { name: platform.name, user_agent: platform.userAgent, ...gpu.capabilities };
-    const { variant, why } = firstFitting(repro.kernel.variants, features, limits);
+    const { variant, why } = bestFitting(repro.kernel.variants, gpu.capabilities);
     if (!variant) throw new DeviceFailure({ kind: "unsupported", message: why });
     name = variant.name;
     const tensors = await readTensors(repro);

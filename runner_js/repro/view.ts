@@ -363,6 +363,14 @@ function launches(repro: Repro, variant: Variant): Child {
           const bytes = value(variant.temporaries[operand.temporary]);
           return [String(binding), `temporary ${operand.temporary}`, `${bytes} bytes`];
         }
+        if ("texture" in operand) {
+          const { dimension, format, size } = variant.textures?.[operand.texture] ?? {};
+          return [
+            String(binding),
+            `texture ${operand.texture}`,
+            `${dimension} ${format} [${size?.map(value)}]`,
+          ];
+        }
         const tensor = tensors[operand.argument];
         const role = operand.argument < repro.inputs.length ? "input" : "output";
         const before = tensors[repro.kernel.arguments[operand.argument]?.overwrites ?? -1];

@@ -69,7 +69,7 @@ def runner() -> Runner:
 
 
 def until(condition: Any) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

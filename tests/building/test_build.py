@@ -17,6 +17,7 @@ from tapml.building.build import Built, build
 from tapml.building.moves import with_moves
 from tapml.building.weights import SHARD_BYTES, laid_out
 from tapml.compiled.files import CompiledFiles
+from tapml.compiled.instructions import Dispatch
 from tapml.compiled.stored import Stored, widened
 from tapml.errors import InputError
 from tapml.files import sha256
@@ -38,18 +39,24 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+TOGETHER = "fused_matmul_add_gelu+matmul1"
+"""What the second product reads is so small that each of its workgroups computes it."""
+
+
 def test_a_folder_holds_what_a_page_loads(built: Built, carved: Path) -> None:
     model = built.model
     assert CompiledFiles(built.path).model == model
     main = model.functions["main"]
     assert [port.name for port in main.inputs] == ["x"]
     assert [port.name for port in main.outputs] == ["probabilities"]
-    assert [kernel.kernel for kernel in model.kernels] == Suite(carved).kernels
-    assert len(model.wgsl) == len(set(model.wgsl)) == 3
-    assert len(main.code) == len(Suite(carved).graph.kernel_nodes)
+    assert [kernel.kernel for kernel in model.kernels] == [*Suite(carved).kernels, TOGETHER]
+    assert len(model.wgsl) == len(set(model.wgsl)) == 4
+    dispatches = [found for found in main.code if isinstance(found, Dispatch)]
+    nodes = [node.id for node in Suite(carved).graph.kernel_nodes]
+    assert [part.node for found in dispatches for part in found.each] == nodes
     assert model.memory["main"].lower_bound <= model.memory["main"].planned == sum(main.arena)
     assert {attachment.name for attachment in model.attachments} == {
-        f"operators/{kernel.kernel}.json" for kernel in model.kernels
+        f"operators/{kernel}.json" for kernel in Suite(carved).kernels
     }
     assert built.bytes == sum(map(len, files_of(built.path).values()))
 
@@ -88,7 +95,7 @@ def test_it_says_which_kernels_passed_where(suite: Suite, tmp_path: Path) -> Non
     suite.save_result(validation(suite))
     found = build(suite, tmp_path / "x.tapml").model.validation
     assert [(known.device.name, known.kernels) for known in found] == [
-        ("Chromium 156", {"fused_matmul_add_gelu": "pass", "matmul1": "fail", "softmax": "pass"})
+        ("Chromium 156", {"fused_matmul_add_gelu": "pass", "matmul1": "fail", "softmax": "pass", TOGETHER: "fail"})
     ]
 
 
@@ -105,7 +112,8 @@ def test_a_kernel_of_which_not_all_tests_ran_is_not_validated(suite: Suite, tmp_
     document = validation(suite)
     document["tests"] = [test for test in document["tests"] if test["id"] != "n002.s0"]
     suite.save_result(document)
-    assert set(build(suite, tmp_path / "x.tapml").model.validation[0].kernels) == {"fused_matmul_add_gelu", "matmul1"}
+    found = build(suite, tmp_path / "x.tapml").model.validation[0].kernels
+    assert set(found) == {"fused_matmul_add_gelu", "matmul1", TOGETHER}
 
 
 def test_what_an_imported_test_reports_is_no_validation(suite: Suite, tmp_path: Path) -> None:

@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
+from joined import carved_of, dispatches
 
 import tapml as tml
 from everywhere import carved_inputs, check_everywhere
-from tapml.building.build import build
-from tapml.building.merged_text import Part, merged
+from tapml.building.merged_text import merged
+from tapml.building.parts import Part
 from tapml.building.uniforms import without_fixed
-from tapml.carving.carve import carve
-from tapml.compiled.files import CompiledFiles
-from tapml.compiled.instructions import Dispatch
 from tapml.devices.compiled import run_compiled
-from tapml.importing import import_model
+from tapml.kernels.choice import all_limits
 from tapml.kernels.wgsl_module import Module, NotUnderstood
 from tapml.protocol.methods import CaptureOptions
 from tapml.server import Server
@@ -32,28 +29,22 @@ def server() -> Iterator[Server]:
         yield started
 
 
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is handed on (test_handed_on.py)."""
+    monkeypatch.setattr("tapml.building.handed_on.MOST_HANDED_BYTES", 0)
+
+
 BESIDE = "a = MatMul(x, w) c = MatMul(w, x) b = MatMul(a, a) y = Softmax(b)"
 
 
-def carved_of(body: str, folder: Path, outputs: str = "float[4, 4] y") -> Suite:
-    text = f"""<ir_version: 10, opset_import: ["" : 20]>
-    main (float[4, 4] x, float[4, 4] w) => ({outputs}) {{ {body} }}"""
-    random = np.random.default_rng(5)
-    inputs = {name: random.standard_normal((4, 4)).astype(np.float32) for name in ("x", "w")}
-    path = folder / "model.onnx"
-    onnx.save(onnx.parser.parse_model(text), path)
-    np.savez(folder / "in.npz", **inputs)  # type: ignore[arg-type]
-    return carve(import_model(str(path), input_files=[folder / "in.npz"]), folder / "made.suite", name="made")
-
-
-def dispatches(suite: Suite, folder: Path) -> tuple[CompiledFiles, list[Dispatch]]:
-    files = CompiledFiles(build(suite, folder / "made.tapml").path)
-    code = files.model.functions["main"].code
-    return files, [found for found in code if isinstance(found, Dispatch)]
+def small(body: str, folder: Path, outputs: str = "float[4, 4] y") -> Suite:
+    main = f"main (float[4, 4] x, float[4, 4] w) => ({outputs}) {{ {body} }}"
+    return carved_of(main, dict.fromkeys(("x", "w"), (4, 4)), folder)
 
 
 def test_two_that_do_not_need_each_other_are_one_dispatch(server: Server, tmp_path: Path) -> None:
-    suite = carved_of(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
+    suite = small(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
     _, found = dispatches(suite, tmp_path)
     nodes = [node.id for node in suite.program.main.nodes]
     together = [[part.node for part in one.parts] for one in found if one.parts]
@@ -64,7 +55,7 @@ def test_two_that_do_not_need_each_other_are_one_dispatch(server: Server, tmp_pa
 
 
 def test_a_capture_has_each_of_them(server: Server, tmp_path: Path) -> None:
-    suite = carved_of(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
+    suite = small(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
     files, (first, *_) = dispatches(suite, tmp_path)
     assert [files.model.kernels[part.kernel].kernel for part in first.parts] == ["matmul", "matmul"]
     asked = CaptureOptions(nodes=[first.parts[1].node or ""])
@@ -80,16 +71,16 @@ def test_a_capture_has_each_of_them(server: Server, tmp_path: Path) -> None:
         assert not any(one.notes for one in calls)
 
 
-def test_what_needs_another_is_behind_it(server: Server, tmp_path: Path) -> None:
-    suite = carved_of("a = MatMul(x, w) b = MatMul(a, w) c = MatMul(b, x) y = Softmax(c)", tmp_path)
+def test_what_needs_another_stays_behind_it(tmp_path: Path) -> None:
+    suite = small("a = MatMul(x, w) b = MatMul(a, w) c = MatMul(b, x) y = Softmax(c)", tmp_path)
     _, found = dispatches(suite, tmp_path)
     assert not any(one.parts for one in found)
 
 
 @pytest.mark.parametrize("most", ["MOST_WORKGROUPS", "MOST_BINDINGS", "MAX_WGSL_BYTES"])
 def test_what_is_too_large_together_stays_apart(most: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    suite = carved_of(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
-    monkeypatch.setattr(f"tapml.building.side_by_side.{most}", 1)
+    suite = small(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y")
+    monkeypatch.setattr(f"tapml.building.groups.{most}", 1)
     _, found = dispatches(suite, tmp_path)
     assert not any(one.parts for one in found)
 
@@ -134,10 +125,55 @@ def test_names_are_each_parts_own_and_workgroup_memory_is_shared() -> None:
     assert [(one["binding"], one["access"]) for one in found.bindings] == [
         (0, "read"), (1, "read_write"), (2, "read_write"),
     ]  # fmt: skip
-    assert (list(found.operands), found.workgroups, list(found.own_memory)) == ([0, 1, 2], 3, [True, False])
+    assert (list(found.operands), found.workgroups, list(found.memory)) == ([0, 1, 2], 3, [1, 0])
     assert found.wgsl.count("var<workgroup>") == 1
     assert "// let x = y;" in found.wgsl
     assert "part_1_y[lane] = part_0_sums[63u - lane] + f32(group.x);" in found.wgsl
+
+
+SMALL = COUNTED.replace("(64)", "(4, 2)")
+
+
+def test_workgroups_of_several_sizes_are_those_of_the_largest() -> None:
+    fixed = launch(FIRST, SECOND, grid=(9, 1, 1))
+    parts = [Part(SMALL, entry(size=(4, 2, 1), uniform=True), fixed), Part(PLAIN, entry(), launch(grid=(2, 1, 1)))]
+    found = merged(parts, [[0, 1], [0, 2]], ["small", "plain"])
+    # Eight of the small ones are one: the ninth is the first of a second one.
+    assert (list(found.size), found.workgroups) == ([64, 1, 1], 4)
+    lines = [" ".join(line.split()) for line in found.wgsl.splitlines()]
+    assert "let whole_lane = whole_local_invocation_index % 8u;" in lines
+    assert "let whole_part = whole_number * 8u + whole_local_invocation_index / 8u;" in lines
+    inside = "vec3<u32>(whole_lane % 4u, whole_lane / 4u % 2u, whole_lane / 8u)"
+    given = f"vec3<u32>(whole_part, 0u, 0u) * vec3<u32>(4u, 2u, 1u) + {inside}, vec3<u32>(9u, 1u, 1u)"
+    assert f"if (whole_part < 9u) {{ part_0_main({given}); }}" in lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # What waits for others of its workgroup, or shares memory with them.
+        PLAIN.replace("(64)", "(8)"),
+        COUNTED.replace("(64)", "(8)").replace("if (id", "storageBarrier(); if (id"),
+        # Not several in one of 64.
+        COUNTED.replace("(64)", "(12)"),
+        # Whose number in a subgroup it knows.
+        "enable subgroups;\n" + COUNTED.replace("(64)", "(8)"),
+    ],
+)
+def test_what_is_not_several_of_a_workgroup_stays_apart(text: str) -> None:
+    size, uniform = (12 if "(12)" in text else 8, 1, 1), "counts" in text
+    uniforms = [FIRST, SECOND] if uniform else []
+    parts = [Part(text, entry(size=size, uniform=uniform), launch(*uniforms)), Part(PLAIN, entry(), launch())]
+    with pytest.raises(NotUnderstood):
+        merged(parts, [[0, 1], [0, 2]], ["small", "plain"])
+
+
+def test_a_workgroup_of_another_shape_waits_as_it_does_alone() -> None:
+    square = PLAIN.replace("(64)", "(8, 8)")
+    parts = [Part(square, entry(size=(8, 8, 1)), launch(grid=(3, 1, 1))), Part(PLAIN, entry(), launch())]
+    found = merged(parts, [[0, 1], [0, 2]], ["square", "plain"])
+    assert (list(found.size), found.workgroups) == ([8, 8, 1], 4)
+    assert "part_1_main(vec3<u32>(0u, 0u, 0u), whole_lane);" in found.wgsl
 
 
 def test_numbers_that_are_fixed_are_in_the_text_and_others_in_one_uniform() -> None:
@@ -204,3 +240,12 @@ fn of(pair : Pair) -> u32 { let size = pair.size; return size; }
     used = [[module.texts[place] for place in module.uses(declared)] for declared in module.declarations]
     assert used == [["size"], ["Pair", "size"], ["of", "Pair", "size", "size"]]
     assert module.members("Pair") == ["size", "other"]
+
+
+def test_of_limits_what_all_of_them_ask_for_is_asked() -> None:
+    one = {"subgroupMaxSize": 32, "minStorageBufferOffsetAlignment": 256, "maxComputeWorkgroupSizeX": 64}
+    other = {"subgroupMaxSize": 64, "minStorageBufferOffsetAlignment": 32, "maxBufferSize": 4}
+    assert all_limits([one, other]) == {
+        "subgroupMaxSize": 32, "minStorageBufferOffsetAlignment": 32, "maxComputeWorkgroupSizeX": 64,
+        "maxBufferSize": 4,
+    }  # fmt: skip

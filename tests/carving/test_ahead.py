@@ -21,7 +21,7 @@ def test_items_come_in_order_and_are_made_elsewhere_before_they_are_asked_for() 
             yield number
 
     with ahead(items()) as made:
-        assert second.wait(10)
+        assert second.wait(180)
         assert [*made] == [*range(50)]
     assert makers
     assert threading.current_thread() not in makers

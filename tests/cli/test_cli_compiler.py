@@ -12,8 +12,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tapml.cli.main import main
-from tapml.compilers.choose import CHOICES
-from tapml.compilers.native.compile import NATIVE
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def model(tmp_path: Path) -> Path:
 def test_kernels_are_of_the_compiler_asked_for(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And those of one are not taken for another's, though operators are the same: compiled kernels are kept."""
     texts: dict[str, set[str]] = {}
-    for turn, (asked, made_by) in enumerate((("native", "native"), ("auto", "tvm"))):
+    for turn, (asked, made_by) in enumerate((("native", "native"), ("tvm", "tvm"))):
         suite = tmp_path / f"{turn}.suite"
         code = main(["carve", str(model), "--random-inputs", "--compiler", asked, "-o", str(suite)])
         out = capsys.readouterr()
@@ -44,9 +42,6 @@ def test_kernels_are_of_the_compiler_asked_for(model: Path, tmp_path: Path, caps
         assert [kernel["compiler"] for kernel in shown["kernels"]] == [made_by] * 2
         texts[made_by] = {file.read_text() for file in (suite / "kernels").glob("*.wgsl")}
     assert not texts["tvm"] & texts["native"]
-    # Until both are measured.
-    assert CHOICES["auto"] == CHOICES["tvm"]
-    assert NATIVE not in CHOICES["auto"]
 
 
 def test_a_compiler_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

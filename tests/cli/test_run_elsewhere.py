@@ -66,12 +66,15 @@ def test_it_gives_there_what_it_gives_here(
     said = capsys.readouterr()
     assert "secret" not in said.out + said.err + document.read_text()
     assert f"node-dawn of {server.url}: loaded in" in said.out
-    assert "3 of 3 kernels (fused_matmul_add_gelu, matmul1, softmax) are not validated on node-dawn: build" in said.err
+    names = "fused_matmul_add_gelu, matmul1, softmax and 1 more"
+    assert f"4 of 4 kernels ({names}) are not validated on node-dawn: build" in said.err
     with np.load(out) as found:
         for output, array in zip(("probabilities@0", "probabilities"), CALLS, strict=True):
             np.testing.assert_allclose(found[output], small_oracle(array), rtol=1e-4, atol=1e-6)
     told = json.loads(document.read_text())
-    assert told["variants"] == dict.fromkeys(("fused_matmul_add_gelu", "matmul1", "softmax"), "256")
+    assert told["variants"] == dict.fromkeys(
+        ("fused_matmul_add_gelu", "matmul1", "softmax", "fused_matmul_add_gelu+matmul1"), "256"
+    )
     assert [len(told["seconds"][kind]) for kind in ("calls", "repeated")] == [2, 2]
     assert run(folder, *inputs, "--json", str(document), name=name) == 0
     assert json.loads(document.read_text())["bytes"] == told["bytes"], "memory is the same everywhere"

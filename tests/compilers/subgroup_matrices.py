@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tapml.compilers.native.matrices import SIDE, SUBGROUP
+from tapml.compilers.native.blocks import SUBGROUP
+from tapml.compilers.native.matrix_parts import SIDE
 from tapml.kernels.bundle import bindings
 
 _KIND = r"subgroup_matrix_(left|right|result)<(f16|f32), 16, 16>"

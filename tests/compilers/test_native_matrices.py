@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from benchmarks.kernels.__main__ import measured
 from benchmarks.kernels.works import Work, attention
 
 from compilers.attention_programs import attending
-from compilers.subgroup_matrices import in_software
 from compilers.test_native_products import (
     CONVOLUTIONS,
     PRODUCTS,
     Case,
     carved,
+    conv,
     dense,
     matmul,
     scores,
@@ -26,30 +27,10 @@ from compilers.test_native_products import (
     turned_left,
     wrong,
 )
-from tapml.compilers.native import compile as compiling
+from tapml.compilers.native.blocks import BLOCKS, Blocks, fits
 from tapml.compilers.native.compile import NATIVE
-from tapml.compilers.native.matrices import BLOCKS, FEATURES, SIDE, Blocks
-from tapml.files import sha256
-from tapml.kernels.bundle import CompiledKernel, WgslFile, requirements
-
-
-@pytest.fixture
-def software(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Kernels have subgroup matrices alone, in software. Their names."""
-    names: list[str] = []
-
-    def first(fast: CompiledKernel, _: CompiledKernel) -> CompiledKernel:
-        files = [WgslFile(file.name, in_software(file.text)) for file in fast.files]
-        texts = {file.name: file.text for file in files}
-        (variant,) = fast.document["variants"]
-        entry_points = [{**one, "generated_sha256": sha256(texts[one["file"]])} for one in variant["entry_points"]]
-        requires = requirements([*texts.values()], int(variant["requires"]["limits"]["maxStorageBufferBindingSize"]))
-        names.append(fast.document["kernel"])
-        made = {**variant, "requires": requires, "entry_points": entry_points}
-        return CompiledKernel({**fast.document, "variants": [made]}, files)
-
-    monkeypatch.setattr(compiling, "with_first", first)
-    return names
+from tapml.compilers.native.matrices import FEATURES
+from tapml.compilers.native.matrix_parts import SIDE
 
 
 def blocks_are(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> None:
@@ -96,6 +77,28 @@ def test_every_product_is_right(tmp_path: Path, software: list[str], monkeypatch
     assert len(software) > len(CONVOLUTIONS)
 
 
+def all_packed(monkeypatch: pytest.MonkeyPatch, packed: Sequence[str] = ("left", "right")) -> None:
+    monkeypatch.setattr("tapml.compilers.native.matmul.packing_of", lambda *given: packed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("splits", "packed"), [(1, ("left", "right")), (3, ("left narrow", "right narrow"))])
+def test_packed_factors_are_right(
+    tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch, splits: int, packed: Sequence[str]
+) -> None:
+    blocks_are(monkeypatch, lambda *sizes: dataclasses.replace(SMALL, splits=splits))
+    all_packed(monkeypatch)
+    cases = {
+        **PRODUCTS,
+        **CONVOLUTIONS,
+        "of even rows": (conv(padding=1, strides=[2, 1]), [(2, 9, 9, 8), (20, 9, 3, 3)]),
+    }
+    suite = carved(cases, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    assert len(software) > len(CONVOLUTIONS)
+    assert sum(len(suite.bundle(name)["variants"][0]["launches"]) > 1 for name in software) > len(CONVOLUTIONS)
+
+
 @pytest.mark.slow
 def test_any_number_of_tokens(tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     blocks_are(monkeypatch, lambda *sizes: SMALL)
@@ -104,8 +107,11 @@ def test_any_number_of_tokens(tmp_path: Path, software: list[str], monkeypatch: 
         "scores": (scores, [(1, 4, "n", 32), (1, 4, "n", 32), (1, 1, 1, "n")]),
         "of values": (matmul, [(4, "n", "n"), (4, "n", 24)]),
     }
-    assert wrong(carved(cases, tmp_path, "float16", n=37), "deno") == {}
+    assert wrong(carved(cases, tmp_path / "as it is", "float16", n=37), "deno") == {}
     assert len(software) == len(cases)
+    all_packed(monkeypatch)
+    assert wrong(carved(cases, tmp_path / "packed", "float16", n=37), "deno") == {}
+    assert len(software) == 2 * len(cases)
 
 
 MOST_PRODUCTS = 16
@@ -113,9 +119,15 @@ MOST_PRODUCTS = 16
 
 
 def smaller(blocks: Blocks) -> Blocks:
-    """Of the same rows and columns, with fewer steps at a time: the text repeats itself less."""
+    """Of the same rows and columns, with fewer steps at a time: the text repeats itself less. Where that is not
+    enough, with fewer columns."""
+    if blocks.rows * blocks.columns > MOST_PRODUCTS * SIDE**2:
+        blocks = dataclasses.replace(blocks, columns=SIDE)
     each = blocks.rows * blocks.columns // SIDE**2
-    return dataclasses.replace(blocks, depth=min(blocks.depth, MOST_PRODUCTS // each * SIDE))
+    depth = min(blocks.depth, max(1, MOST_PRODUCTS // each) * SIDE)
+    while not all(fits(lines, depth, blocks.invocations, False) for lines in (blocks.height, blocks.width)):
+        depth *= 2
+    return dataclasses.replace(blocks, depth=depth)
 
 
 @pytest.mark.slow
@@ -123,15 +135,18 @@ def test_all_blocks_at_their_edges(tmp_path: Path, software: list[str], monkeypa
     blocks: dict[tuple[int, int], Blocks] = {}
     cases: dict[str, Case] = {}
     for number, found in enumerate(BLOCKS):
-        fits = smaller(found)
+        fitting = smaller(found)
         for more in (-1, 0, 1):
-            size = rows, columns = fits.height + more, fits.width * (number % 3 + 1) + more
-            blocks[size] = fits
+            size = rows, columns = fitting.height + more, fitting.width * (number % 3 + 1) + more
+            blocks[size] = fitting
             along = times_turned, [(rows, 64 + more), (columns, 64 + more)]
             across = matmul, [(2, rows, 32 - more), (2, 32 - more, columns)]
             both_across = turned_left, [(80 + more, rows), (80 + more, columns)]
-            cases[str(size)] = (along, across, both_across)[(number + more) % 3]
-    blocks_are(monkeypatch, lambda rows, columns, _: blocks[rows, columns])
+            ways = [along, across, both_across]
+            if not fits(fitting.height, fitting.depth, fitting.invocations, True):
+                ways.pop()
+            cases[str(size)] = ways[(number + more) % len(ways)]
+    blocks_are(monkeypatch, lambda rows, columns, *_: blocks[rows, columns])
     assert wrong(carved(cases, tmp_path, "float16"), "deno") == {}
     assert len(software) == len(cases)
 
@@ -143,7 +158,7 @@ def test_dawn_compiles_the_texts() -> None:
         Work("odd", times_turned, [(37, 53), (41, 53)], "float16"),
         *(Work(name, made, shapes, "float16") for name, (made, shapes) in ATTENTION.items()),
     ]
-    options = argparse.Namespace(sweep=True, check=True, turns=0, warm=0, calls=0, microseconds=0)
+    options = argparse.Namespace(sweep=re.compile(""), check=True, turns=0, warm=0, calls=0, microseconds=0)
     found = {line["name"]: line["candidates"] for line in measured(works, options) if "name" in line}
     assert found.keys() == {work.name for work in works}
     assert all(sum(one["matrices"] for one in candidates) > 0 for candidates in found.values())

@@ -12,8 +12,10 @@ import tvm
 from tvm import relax
 
 from tapml.carving.carve import carve
+from tapml.compilers.base import Compiler
 from tapml.compilers.choose import CHOICES
-from tapml.compilers.native.tiled import TILES, Tile, tile_of
+from tapml.compilers.native.skinny import INVOCATIONS, Split
+from tapml.compilers.native.tiles import TILES, Tile, tile_of
 from tapml.expressions import Symbol
 from tapml.importing.model import ImportedModel, Step
 from tapml.jobs.job import JobSpecification, run_job
@@ -118,7 +120,13 @@ CONVOLUTIONS: Mapping[str, Case] = {
 }
 
 
-def carved(cases: Mapping[str, Case], folder: Path, dtype: str = "float32", n: int | None = None) -> Suite:
+def carved(
+    cases: Mapping[str, Case],
+    folder: Path,
+    dtype: str = "float32",
+    n: int | None = None,
+    compilers: Sequence[Compiler] = CHOICES["native"],
+) -> Suite:
     """A suite of them all; where `n` is given, the size "n" among their shapes is a symbol, and n at the carve."""
     builder, random = relax.BlockBuilder(), np.random.default_rng(1)
     symbol = tvm.tirx.Var("n", "int64")
@@ -145,7 +153,7 @@ def carved(cases: Mapping[str, Case], folder: Path, dtype: str = "float32", n: i
         outputs=list(cases),
         symbols=[] if n is None else [Symbol(name="n", minimum=1, maximum=100)],
     )
-    return carve(model, folder / "products.suite", name="products", compilers=CHOICES["native"])
+    return carve(model, folder / "products.suite", name="products", compilers=compilers)
 
 
 def wrong(suite: Suite, device: str) -> dict[str, Any]:
@@ -217,8 +225,45 @@ def test_the_inner_axis_is_shared_out_where_a_device_would_be_idle() -> None:
     assert tile_of(512, 4096, 1, 4096).splits == 1
     assert tile_of(16, 384, 1, 384).splits == 1
     assert tile_of(32, 4096, 1, 4096).splits > 2
-    assert tile_of(320, 4096, 1, 2880).splits == 2
+    assert tile_of(320, 4096, 1, 2880).splits > 2
     assert tile_of(16, 384, 1, 1536).splits > 8
+
+
+def test_the_image_of_a_large_convolution_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.compilers.native.matmul.tile_of", lambda *sizes: Tile(4, 4, 8, 8, 2))
+    monkeypatch.setattr("tapml.compilers.native.matmul.is_large", lambda *sizes: True)
+    cases: dict[str, Case] = {
+        "in rows of fours": (conv(padding=1), [(2, 9, 7, 12), (20, 9, 3, 3)]),
+        "with strides": (conv(padding=1, strides=[2, 1], dilation=[1, 2]), [(1, 10, 9, 14), (12, 10, 3, 3)]),
+    }
+    suite = carved(cases, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    assert {len(suite.bundle(name)["variants"][0]["launches"]) for name in suite.kernels} == {3}
+
+
+FEW_ROWS = ("one row", "one row, weights by columns", "one row, of fours", "batches of one row, of fours", "three rows")
+ODD: Mapping[str, Case] = {
+    "one row, of odd length": (matmul, [(1, 67), (67, 75)]),
+    "one row, odd columns": (times_turned, [(1, 67), (75, 67)]),
+    "two rows of eights": (matmul, [(2, 64), (64, 72)]),
+    "one column": (matmul, [(40, 64), (64, 1)]),
+    "of one step": (times_turned, [(1, 5), (70, 5)]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(("lanes", "vectors"), [(64, 1), (8, 2)])
+def test_few_rows_by_eights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lanes: int, vectors: int, ahead: bool
+) -> None:
+    split = Split(INVOCATIONS // lanes, lanes, vectors, ahead=ahead, eights=True)
+    for name in ("split_of", "split_of_one"):
+        monkeypatch.setattr(f"tapml.compilers.native.matmul.{name}", lambda *given: split)
+    suite = carved({**{name: PRODUCTS[name] for name in FEW_ROWS}, **ODD}, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    texts = [file.text for name in suite.kernels for file in suite.kernel_files(name)]
+    assert sum("fn right8(" in text for text in texts) >= len(ODD)
 
 
 @pytest.mark.slow

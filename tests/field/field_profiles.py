@@ -43,7 +43,7 @@ profiles = st.builds(
 )  # fmt: skip
 
 _numbers = st.builds(
-    lambda low, width: {"at_least": low, "below": low + width}, st.integers(0, 160), st.integers(0, 80)
+    lambda low, width: {"at_least": low, "below": low + width}, st.integers(0, 160), st.integers(1, 80)
 )
 _texts = st.lists(words, min_size=1, max_size=3).map(lambda values: {"one_of": values})
 _fields = st.fixed_dictionaries(
@@ -58,7 +58,7 @@ _fields = st.fixed_dictionaries(
         "attributes.habit": _texts,
     },
 )
-policies = st.lists(_fields, max_size=3).map(lambda groups: {"groups": groups})
+policies = st.lists(_fields.filter(bool), max_size=3).map(lambda groups: {"groups": groups})
 
 
 @st.composite

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from benchmarks.task_arrays.drawn import INTEGERS
 from benchmarks.task_arrays.held import hold, hold_assignment, hold_indexing, hold_picture, names_of_codes
 from benchmarks.task_arrays.numbers import number_cases
 from benchmarks.task_arrays.pictures import picture_cases
@@ -13,6 +14,8 @@ from benchmarks.task_arrays.places import place_cases
 from benchmarks.task_arrays.products import product_cases
 from benchmarks.task_arrays.vm import Refused, Vm, started
 
+TYPES = {"result_type", "can_cast", "isdtype", "finfo", "iinfo"}
+"""Of what they are asked, below."""
 CASES = {**number_cases(), **product_cases(), **place_cases()}
 
 
@@ -50,7 +53,7 @@ def test_all_functions_are_held_against_numpy(vm: Vm) -> None:
     """What is callable, but for names of the same, types and what gives no array."""
     given = vm.evaluate("[name for name in dir(np) if callable(getattr(np, name)) and name[0] != '_']")
     others = {"Array", "array", "concatenate", "unique", "empty", "empty_like", "positive"}
-    plain = {"DType", "dtype_of", "of", "promote", "result_type", "broadcast_shapes"}
+    plain = {"DType", "of", "broadcast_shapes", *TYPES}
     assert set(given) - others - plain == set(CASES) - {"positive"}
 
 
@@ -66,6 +69,11 @@ def test_all_functions_are_held_against_numpy(vm: Vm) -> None:
         ("np.sum(np.full(3, 2**30, dtype='int32'))", "OverflowError", "sum is 3221225472, which int32 does not hold"),
         ("np.asarray(['x'])", "TypeError", "must be real number"),
         ("np.zeros(3, dtype='int64')", "TypeError", "'int64' is not one of bool, int8"),
+        ("np.finfo(np.int8)", "TypeError", "int8 is no type of floats"),
+        ("np.iinfo(np.zeros(2))", "TypeError", "float64 is no type of integers"),
+        ("np.isdtype(np.int8, 'whole')", "ValueError", "'whole' is no kind of types"),
+        ("np.diff(np.zeros(2), n=-1)", "ValueError", "n is -1: give 0 or more"),
+        ("np.cumulative_prod(np.full(9, 100))", "OverflowError", "prod is 10000000000, which int32 does not hold"),
         ("np.zeros(10**13)", "MemoryError", "[Ii]nvalid"),
         ("np.zeros(-1)", "ValueError", "an extent below 0"),
         ("np.arange(0, 5, 0)", "ValueError", "a step is not 0"),
@@ -103,6 +111,25 @@ def test_what_cannot_be_is_told(vm: Vm, expression: str, kind: str, message: str
     with pytest.raises(Refused, match=message) as refused:
         vm.evaluate(expression)
     assert refused.value.kind == kind
+
+
+def test_types_are_told_as_numpy_tells_them(vm: Vm) -> None:
+    names = ["bool", *INTEGERS, "float32", "float64"]
+    found = vm.evaluate(f"[[np.can_cast(getattr(np, a), b) for b in {names}] for a in {names}]")
+    assert found == [[np.can_cast(a, b) for b in names] for a in names]
+    kinds = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric"]
+    found = vm.evaluate(f"[[np.isdtype(getattr(np, one), kind) for kind in {kinds}] for one in {names}]")
+    assert found == [[np.isdtype(np.dtype(one), kind) for kind in kinds] for one in names]
+    assert vm.evaluate("[np.isdtype(np.int8, np.int8), np.isdtype(np.int8, ('bool', np.uint8))]") == [True, False]
+    for name, told, asked in (
+        *((name, np.iinfo(name), "bits min max") for name in INTEGERS),
+        *((name, np.finfo(name), "bits eps min max smallest_normal") for name in ("float32", "float64")),
+    ):
+        info = type(told).__name__
+        found = vm.evaluate(f"[getattr(np.{info}('{name}'), one) for one in '{asked}'.split()]")
+        assert found == [float(getattr(told, one)) for one in asked.split()]
+    assert vm.evaluate("np.finfo(np.zeros(2)).dtype.name") == "float64"
+    assert vm.evaluate("np.result_type(np.zeros(2, dtype='int8'), np.uint8).name") == "int16"
 
 
 def test_numbers_of_python_take_the_arrays_type(vm: Vm) -> None:

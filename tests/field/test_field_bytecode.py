@@ -84,3 +84,21 @@ def test_scripts_that_cannot_run_there_are_refused() -> None:
 def test_a_configuration_that_agents_refuse_is_refused_when_it_is_published(data: bytes, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         check_configuration(data, ["main.py"])
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"trigers": []}, "task.json: there is no field trigers (did you mean triggers?)"),
+        ({"needs": {"second": 1}}, "task.json: needs: there is no field second (did you mean seconds?)"),
+        ({"needs": []}, "task.json: needs: it is not an object"),
+        ({"triggers": [["**", "exit"]]}, "task.json: triggers[0]: begins or ends with **"),
+        ({"needs": {"network": ["shop.example"]}}, "task.json: needs.network[0]: give https://HOST"),
+        ({"main": "main.py"}, "task.json: main: it is no name of a Python module"),
+        ({"format": "tapml.task-configuration/9", "new": 1}, "task.json: format: "),
+    ],
+)
+def test_what_is_wrong_in_a_configuration_is_told_in_words(more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as raised:
+        check_configuration(configuration(**more), ["main.py"])
+    assert str(raised.value).startswith(sentence)

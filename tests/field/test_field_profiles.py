@@ -109,6 +109,9 @@ def test_what_a_profile_tells() -> None:
         ({"speed": {"at_least": "1"}}, "numbers"),
         ({"browser": {"at_least": 3.0}}, "one_of"),
         ({"browser_version": {"one_of": ["156"]}}, "number"),
+        ({"app": {"at_least": "1.10", "below": "1.9"}}, "no app is at least 1.10 and below 1.9"),
+        ({"speed": {"at_least": 2.0, "below": 2.0}}, "no speed"),
+        ({}, "all devices"),
     ],
 )
 def test_a_policy_that_no_device_could_meet_is_refused(group: dict[str, Any], sentence: str) -> None:

@@ -30,7 +30,7 @@ from tapml.field.storage.fleet import FleetStore
 from tapml.field.storage.samples import SampleStore
 from tapml.field.storage.store import Store
 
-PATIENCE = 60
+PATIENCE = 180
 
 
 @pytest.fixture

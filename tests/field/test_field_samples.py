@@ -12,6 +12,7 @@ from field_profiles import IDS, MANIFEST, profile
 from flask.testing import FlaskClient
 
 from captures import Json, capture_of, replaced
+from tapml.errors import InputError
 from tapml.field.profiles import HEADER
 from tapml.field.releases import NamedStep, Plan
 from tapml.field.service.application import create_app
@@ -105,13 +106,16 @@ def test_calls_that_are_right_let_it_go_on(watched: Watched) -> None:
     watched.release(sampling={"runs": 1})
     for device in IDS[:2]:
         assert watched.send(device).json == {"counted": True}
-        told = {"task": TASK, "version": "1.0", "failed": False}
+        told = {"task": TASK, "version": "1.0", "failed": False, "ms": 64}
         watched.client.post("/field/reports", json=told, headers=header(device))
     while watched.judging.look():
         pass
     watched.state.look()
     found = watched.console()["releases"][0]
     assert (found["status"], found["step"], found["samples"]["failed"]) == ("running", 1, 0)
+    times = {"devices": 2, "p50": 64, "p95": 64}
+    assert found["rates"] == [{"step": 0, "devices": 2, "failed": 0, "slow": 0, "times": times}]
+    assert found["thresholds"] == {"failure_rate": 0.01, "slow_ms": None, "slow_rate": 0.05}
     assert found["samples"]["calls"] == 2 * len(watched.suite.tests)
 
 
@@ -176,9 +180,17 @@ def test_coverage_is_who_says_that_it_holds_the_version(watched: Watched) -> Non
     assert len(found["devices"]) == 3
 
 
-def test_a_simulation_whose_browser_does_not_start_ends_the_release(watched: Watched) -> None:
+def test_a_simulation_whose_browser_does_not_start_ends_the_release(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watched.release(steps=[{"kind": "simulation", "browsers": ["netscape+no-subgroups"]}, {"kind": "full"}])
     simulator = Simulator(watched.state, "http://127.0.0.1:1/")
+    with pytest.raises(InputError, match="cannot be opened"):
+        simulator.look()
+    assert watched.state.store.releases()[0].status == "running"  # a page that is not there is no release's
+    found = watched.console()["releases"][0]["waits"]
+    assert found.startswith("its simulation step waits for 1 of 1 browsers")
+    monkeypatch.setattr("tapml.field.service.simulator.check_page", lambda _: None)
     simulator.look()
     release = watched.state.store.releases()[0]
     assert release.status == "rolled-back"

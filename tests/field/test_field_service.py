@@ -14,6 +14,8 @@ import pytest
 from field_profiles import IDS, profile
 from field_tasks import FILES, TASK, Group
 from flask.testing import FlaskClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tunnel_client import Tunnel
 
 from tapml.errors import InputError
@@ -99,7 +101,8 @@ def test_a_device_is_told_what_is_for_it_and_pulls_it(field: Field) -> None:
     assert signing.verify(field.group.key.public, signing.MANIFEST, manifest.data, signature)
     for file in manifest.json["shared"]:
         blob = field.client.get(f"/field/blobs/{file['sha256']}")
-        assert blob.data == FILES[file["path"]]
+        assert len(blob.data) == file["bytes"]
+        assert sha256(blob.data) == file["sha256"]
         assert blob.headers["Cache-Control"] == "public, max-age=31536000, immutable"
         again = field.client.get(f"/field/blobs/{file['sha256']}", headers={"If-None-Match": blob.headers["ETag"]})
         assert again.status_code == 304
@@ -142,6 +145,31 @@ def test_why_runs_failed_is_told_by_version_and_browser(field: Field) -> None:
     for what in ("my name is Ann", "ValueError at /etc/passwd", "x" * 200):
         told = {"task": TASK, "version": "1.1", "failed": True, "failure": {**failure, "what": what}}
         assert field.client.post("/field/reports", json=told, headers=header(IDS[3])).status_code == 400
+
+
+def test_a_version_that_no_device_can_install_is_rolled_back(field: Field) -> None:
+    field.release("1.1", [{"kind": "full"}])
+    field.state.look()
+    failure = {"kind": "pull", "what": "task.json"}
+    devices = [f"somebodys-device-{number:06d}" for number in range(40)]
+    assert all(field.report(one, version="1.1", failed=True, failure=failure) for one in devices)
+    assert not field.report(devices[0], version="1.1", failed=True, failure=failure)
+    field.state.look()
+    broken = field.store.releases()[-1]
+    assert (broken.status, field.store.counts(broken).failed) == ("rolled-back", 40)
+    (told,) = field.store.failed_runs()
+    assert (told["kind"], told["what"], told["devices"]) == ("pull", "task.json", 40)
+    field.state.seen.look()
+    assert field.state.fleet.devices() == []  # none of them holds it
+
+
+def test_a_device_that_ran_a_version_holds_it(field: Field) -> None:
+    assert field.client.get("/field/answer", headers=header()).json["install"]
+    assert field.report(IDS[0], failed=True, failure={"kind": "exception"})
+    field.state.seen.look()
+    (told,) = field.state.fleet.devices()
+    assert (told["device"], told["holds"]) == (IDS[0], {TASK: "1.0"})
+    assert field.state.fleet.coverage(field.store.releases()[0]) == [(1000, 1)]
 
 
 def test_of_a_watched_share_reports_count_and_every_device_of_a_named_step(field: Field, tmp_path: Path) -> None:
@@ -227,6 +255,35 @@ def test_what_is_wrong_is_one_sentence(field: Field, method: str, path: str, giv
     assert "\n" not in answer.json["error"]
 
 
+_anything = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20) | st.sampled_from([TASK, "1.0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+_changes = st.dictionaries(
+    st.sampled_from(["task", "version", "failed", "ms", "failure", "device", "app", "browser", "holds", "x"]), _anything
+)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_changes, _changes, st.one_of(st.none(), st.binary(max_size=200)))
+def test_whatever_a_device_sends_is_taken_or_refused_in_one_sentence(
+    field: Field, told: dict[str, Any], report: dict[str, Any], raw: bytes | None
+) -> None:
+    profile = {**json.loads(header()[HEADER]), **told}
+    given_report = {"task": TASK, "version": "1.0", "failed": False, **report}
+    body = json.dumps(given_report).encode() if raw is None else raw
+    sent = {HEADER: json.dumps(profile)}
+    for answer in (
+        field.client.get("/field/answer", headers=sent),
+        field.client.post("/field/reports", data=body, content_type="application/json", headers=sent),
+        field.client.post(f"/field/samples?task={TASK}&version=1.0", data=body, headers=sent),
+    ):
+        assert answer.status_code in (200, 400)
+        assert answer.status_code == 200 or set(answer.json) == {"error"}
+        assert not {"\n", "\r"} & set(answer.json.get("error", ""))
+
+
 def test_pages_of_an_origin_that_was_named_may_ask(field: Field) -> None:
     asked = field.client.open("/field/reports", method="OPTIONS", headers={"Origin": ORIGIN})
     assert asked.status_code == 204
@@ -239,7 +296,7 @@ def test_a_server_that_is_started_again_goes_on(field: Field, tmp_path: Path) ->
     def ask(
         server: FieldServer, method: str, path: str, body: str | None = None, more: dict[str, str] | None = None
     ) -> Any:
-        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=120)
         connection.request(method, path, body, {**header(), "Content-Type": "application/json", **(more or {})})
         answer = connection.getresponse()
         found = json.loads(answer.read())
@@ -270,23 +327,31 @@ def test_a_server_that_is_started_again_goes_on(field: Field, tmp_path: Path) ->
 
 
 def test_the_first_page_lists_what_is_served(field: Field) -> None:
-    served = field.client.get("/").json["served"]
+    served = [line for line in field.client.get("/").json["served"] if " /field/" in line]
     rules = {one.rule.split("/")[2] for one in field.client.application.url_map.iter_rules() if "/field/" in one.rule}
     assert {line.split("/")[2].partition("?")[0] for line in served} == rules
+    scripts = [line.removeprefix("GET ") for line in field.client.get("/").json["served"] if line.endswith(".js")]
+    assert [field.client.get(path).mimetype for path in scripts] == ["text/javascript"]
 
 
 def test_pages_with_an_agent_may_run_python_and_connect_to_the_tunnel_of_their_host(tmp_path: Path) -> None:
     for folder in ("pages", "group"):
         (tmp_path / folder).mkdir()
     (tmp_path / "pages" / "index.html").write_text("<!doctype html>")
-    policies = {}
+    policies, isolated = {}, {}
     with FieldServer(tmp_path / "group", tmp_path / "field.sqlite3", pages=tmp_path / "pages") as server:
         for path in ("/pages/", "/static/agent/tapml-vm.js", "/static/console/index.html", "/"):
             with urllib.request.urlopen(server.url + path) as answer:
                 policies[path] = answer.headers["Content-Security-Policy"]
+                names = ("Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy")
+                isolated[path] = [answer.headers[name] for name in names]
         tunnel = server.tunnel_url.removesuffix("/field/tunnel")
+        for name in ("127.0.0.1", "localhost", "[::1]"):
+            Tunnel(server.tunnel_url, Origin=f"http://{name}:{server.port}").socket.close()
     for path in ("/pages/", "/static/agent/tapml-vm.js"):
         assert "script-src 'self' 'wasm-unsafe-eval';" in policies[path]
+        assert isolated[path] == ["same-origin", "require-corp"]
         assert f"connect-src 'self' {tunnel};" in policies[path]
     assert "wasm-unsafe-eval" not in policies["/static/console/index.html"]
     assert "script-src" not in policies["/"]
+    assert isolated["/static/console/index.html"] == [None, None]

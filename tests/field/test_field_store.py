@@ -14,7 +14,7 @@ from tapml.errors import InputError
 from tapml.field.releases import Counts, Plan, Release
 from tapml.field.storage.fleet import FleetStore
 from tapml.field.storage.records import Batch, Records, Sent
-from tapml.field.storage.store import Store
+from tapml.field.storage.store import Reported, Store
 
 STEPS = [{"kind": "beta", "devices": IDS[:2]}, {"kind": "gray", "share": 0.5}, {"kind": "full"}]
 
@@ -57,6 +57,34 @@ def test_a_release_goes_on_by_what_is_reported_and_outlives_the_process(url: str
     assert [(event["at"], event["step"], event["status"]) for event in store.events(gone)] == [
         (1000, 0, "running"), (2000, 1, "running"), (4000, 1, "rolled-back"),
     ]  # fmt: skip
+
+
+def test_times_of_runs_are_told_by_step(url: str) -> None:
+    store = Store(url)
+    release = store.add(plan(), 1000)
+    assert store.rates() == {}
+
+    def report(release: Release, devices: list[str], *took: float | None, failed: bool = False) -> None:
+        given = [
+            Reported(release, device, failed, slow=False, milliseconds=one)
+            for device, one in zip(devices, took, strict=True)
+        ]
+        for one in given:  # in transactions of their own, and together
+            store.report_all([one], 5)
+        store.report_all(given, 5)
+
+    report(release, IDS[:2], 40.0, None)
+    (release,) = store.watch(2000)
+    report(release, IDS[:9], 0.0, 10.0, 10.1, 10.2, 10.0, 10.0, 10.0, 1e9, 1e12)
+    report(release, IDS[9:11], 7.0, 7.0, failed=True)
+    first, second = Store(url).rates()[release.number]
+    assert first == {"step": 0, "devices": 2, "failed": 0, "slow": 0, "times": {"devices": 1, "p50": 41.5, "p95": 41.5}}
+    assert (second["step"], second["devices"], second["failed"]) == (1, 11, 2)
+    times = second["times"]
+    assert times is not None
+    assert times["devices"] == 9
+    assert times["p50"] == pytest.approx(10, rel=0.045)
+    assert times["p95"] == pytest.approx(2**30, rel=0.01)
 
 
 def test_a_version_is_released_once_at_a_time_and_rolled_back_by_hand(url: str) -> None:

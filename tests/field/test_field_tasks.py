@@ -10,6 +10,7 @@ from field_tasks import FILES, Group
 
 from tapml.errors import InputError
 from tapml.field import signing
+from tapml.field.signing import new_key
 from tapml.field.tasks import publish as publishing
 from tapml.field.tasks.publish import publish, published_path
 from tapml.field.tasks.published import Published
@@ -27,12 +28,14 @@ def test_a_version_is_its_files_by_digest_and_signed(group: Group) -> None:
     digest = group.publish("1.0")
     published = Published(published_path(group.path))
     manifest = published.manifest(digest)
-    assert {file.path: (file.sha256, file.bytes) for file in manifest.shared} == {
-        name: (sha256(data), len(data)) for name, data in FILES.items()
-    }
+    as_they_are = {name: data for name, data in FILES.items() if name != "main.py"}
+    found = {file.path: (file.sha256, file.bytes) for file in manifest.shared}
     folder = published_path(group.path)
-    for data in FILES.values():
+    digest_of_code, _ = found.pop("main.pyc")
+    assert found == {name: (sha256(data), len(data)) for name, data in as_they_are.items()}
+    for data in as_they_are.values():
         assert (folder / "blobs" / sha256(data)).read_bytes() == data
+    assert sha256((folder / "blobs" / digest_of_code).read_bytes()) == digest_of_code
     text = (folder / "manifests" / f"{digest}.json").read_bytes()
     signature = (folder / "manifests" / f"{digest}.sig").read_bytes()
     assert sha256(text) == digest
@@ -44,6 +47,14 @@ def test_a_version_is_its_files_by_digest_and_signed(group: Group) -> None:
     assert not (folder / "blobs" / sha256(b"[1]")).exists()
     own = published.exclusive(digest, "ann")
     assert [(file.path, file.sha256) for file in own.files] == [("taste.json", sha256(b"[1]"))]
+
+
+def test_a_version_that_no_device_can_install_is_refused(group: Group) -> None:
+    own = {"exclusive/ann/task.json": FILES["task.json"]}  # of one subject: all others would have none
+    group.add("1.0", {name: data for name, data in FILES.items() if name != "task.json"} | own)
+    with pytest.raises(InputError, match=r"shop/highlight 1\.0 has no task\.json, and no device can install it"):
+        group.publish("1.0")
+    assert not (published_path(group.path) / "versions").exists()
 
 
 def test_a_version_never_changes(group: Group) -> None:
@@ -60,6 +71,16 @@ def test_a_version_never_changes(group: Group) -> None:
     assert group.publish("1.0") == first
     group.add("2.0", {**FILES, "main.py": b"print(2)\n"})
     assert group.publish("2.0") != first
+
+
+def test_a_version_of_another_key_is_refused(group: Group, tmp_path: Path) -> None:
+    group.add("1.0", FILES)
+    first = group.publish("1.0")
+    own, group.key = group.key, new_key(tmp_path / "other.pem")
+    with pytest.raises(InputError, match="other files or another key"):
+        group.publish("1.0")
+    group.key = own
+    assert group.publish("1.0") == first
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_a_record_is_there_when_it_is_acknowledged_and_never_twice(url: str, rec
 
 def upgraded(url: str, path: str, origin: str, forwarded: str = "") -> tuple[int, str | None]:
     """Status, and when to come again."""
-    with contextlib.closing(HTTPConnection(url.removeprefix("ws://").split("/")[0], timeout=20)) as connection:
+    with contextlib.closing(HTTPConnection(url.removeprefix("ws://").split("/")[0], timeout=120)) as connection:
         headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Origin": origin}
         headers |= {"X-Forwarded-For": forwarded} if forwarded else {}
         connection.request("GET", path, headers={**headers, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="})
@@ -102,6 +102,41 @@ def test_who_sends_too_much_or_comes_from_elsewhere(
     assert upgraded(url, PATH, ORIGIN)[0] == 101
     assert upgraded(url, PATH, "https://elsewhere.example")[0] == 403
     assert upgraded(url, PATH + "/other", ORIGIN)[0] == 404
+
+
+@pytest.fixture
+def limited(records: Records) -> Iterator[str]:
+    """By a clock that stands still: of an address 256 kB a second, and 5.2 MB at once."""
+    limiter = Limiter(Limits(address=4, device=4), lambda: 50.0)
+    server = TunnelServer(
+        records, lambda: 7, host="127.0.0.1", port=0, origins=[ORIGIN], limiter=limiter, proxies=1
+    )  # fmt: skip
+    yield f"ws://127.0.0.1:{server.port}{PATH}"
+    server.stop()
+
+
+def connected(url: str, at: int, address: str) -> Tunnel:
+    name = f"device-{at:010}"
+    return Tunnel(url, device=name, stream=name, **{"X-Forwarded-For": address})
+
+
+def test_an_address_has_not_all_connections_for_itself(limited: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_OF_ADDRESS", 2)
+    kept = [connected(limited, at, "192.0.2.1") for at in range(2)]
+    assert upgraded(limited, PATH, ORIGIN, "192.0.2.1") == (429, "60")
+    assert connected(limited, 2, "192.0.2.2").send(1, "a") == {"acknowledged": 1}
+    assert [one.send(1, "a") for one in kept] == [{"acknowledged": 1}] * 2
+
+
+def test_devices_of_one_address_send_no_more_than_an_address_may(limited: str) -> None:
+    devices = [connected(limited, at, "192.0.2.1") for at in range(6)]
+    sent = 0
+    # A megabyte of each, which a device may send at once.
+    while "acknowledged" in (told := devices[sent // 5].send(sent % 5 + 1, "x" * 200_000)):
+        sent += 1
+    assert sent == 26
+    assert told == {"error": "this address sends too much: come again in 1 s", "wait": 1}
+    assert connected(limited, 7, "192.0.2.2").send(1, "x" * 200_000) == {"acknowledged": 1}
 
 
 def test_who_says_no_hello_is_not_waited_for(url: str, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:

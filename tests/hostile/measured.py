@@ -36,7 +36,7 @@ def measured(*arguments: str, folder: Path) -> Ended:
     note = folder / "measured"
     command = [sys.executable, "-c", _SCRIPT.replace("MEASURED", repr(str(note))), *arguments]
     ended = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900, check=False
     )
     most = int(note.read_text())
     note.unlink()

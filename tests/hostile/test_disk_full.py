@@ -328,7 +328,7 @@ def test_a_job_whose_results_cannot_be_kept_is_done(suite: Suite) -> None:
     state = State(Security("127.0.0.1"), url="http://127.0.0.1:1")
     device = FakeRunner(state.hub, all_pass).device
     job = state.jobs.start(JobSpecification(kind="validation", devices=["x"]), "small", suite, lambda _: device)
-    assert job.done.wait(30)
+    assert job.done.wait(180)
     assert (job.state, job.error) == ("done", None)
     assert job.document is not None
     assert job.document["summary"]["pass"] == len(suite.tests)

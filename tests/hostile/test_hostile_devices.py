@@ -81,7 +81,7 @@ def test_a_page_of_another_origin_opens_no_socket(server: Server) -> None:
 
 def test_a_page_behind_a_name_of_its_own_opens_no_socket(server: Server) -> None:
     """DNS rebinding: Host and Origin agree, and lead here all the same."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=120)
     for host in FOREIGN_HOSTS:
         connection.putrequest("GET", SOCKET, skip_host=True)
         headers = {"Host": host, "Origin": f"http://{host}", "Connection": "Upgrade", "Upgrade": "websocket"}
@@ -95,7 +95,7 @@ def test_a_page_behind_a_name_of_its_own_opens_no_socket(server: Server) -> None
 
 @pytest.mark.parametrize("more", ["&transport=polling", "&transport=polling&j=0", "&j=0", "&transport=websocket&j=0"])
 def test_there_is_no_polling_and_no_jsonp(server: Server, more: str) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=120)
     for method in ("GET", "POST", "OPTIONS"):
         connection.request(method, "/socket.io/?EIO=4" + more, body=b"d=1", headers={"X-Tapml": "1"})
         answer = connection.getresponse()
@@ -129,7 +129,7 @@ def test_a_forged_session_reports_no_pass(
     monkeypatch.setattr("tapml.server.state._CONNECT_SECONDS", 1.0)
     specification = JobSpecification(kind="validation", devices=["node-dawn"])
     job = server.state.jobs.start(specification, "small", suite, server.state.device)
-    assert job.done.wait(20)
+    assert job.done.wait(180)
     assert job.state == "failed"
     assert "node-dawn was started but did not connect" in str(job.error)
     assert ["error" in answer for answer in forged] == [False, True, True, True, False]
@@ -246,7 +246,7 @@ def test_downloads_and_leave_want_what_only_the_device_knows(server: Server) -> 
     runner = FakeRunner(server.state.hub, lambda *_: None)
 
     def post(path: str, body: bytes) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         connection.request("POST", path, body, {"X-Tapml": "1", "Content-Type": "application/json"})
         return connection.getresponse().status
 

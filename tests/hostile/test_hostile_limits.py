@@ -72,7 +72,7 @@ def get(server: Server, path: str = "/api/suites") -> int:
     return status(answer) if answer else 0
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 180) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

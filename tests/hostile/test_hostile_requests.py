@@ -31,7 +31,7 @@ def port_of(server: Server) -> int:
 
 
 def ask(server: Server, asked: HostileRequest) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=15)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=120)
     connection.putrequest(asked.method, asked.path, skip_host="Host" in asked.headers, skip_accept_encoding=True)
     for name, value in asked.headers.items():
         connection.putheader(name, value.encode("latin-1"))
@@ -94,7 +94,7 @@ def test_what_is_no_http_is_refused_with_a_sentence(
 
 
 def test_an_answer_has_no_place_for_other_pages(server: Server) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=15)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=120)
     for path in ("/", "/api/suites", "/unknown", "/socket.io/", "/runner"):
         connection.request("GET", path, headers={"Origin": server.url})
         answer = connection.getresponse()

@@ -29,7 +29,7 @@ def product(folder: Path, weight: np.ndarray, dtype: int = TensorProto.FLOAT) ->
     """x times a weight."""
     nodes = [helper.make_node("MatMul", ["x", "layer.weight"], ["y"])]
     inputs: dict[str, Any] = {"x": (dtype, (2, weight.shape[0]))}
-    return saved(folder / "product.onnx", nodes, inputs, ["y"], {"layer.weight": weight})
+    return saved(folder / "product.onnx", nodes, inputs, ["y"], {"layer.weight": weight}, dtype)
 
 
 @pytest.mark.parametrize("mode", ["q4f16", "q4f32", "q8"])
@@ -154,8 +154,32 @@ def test_vectors_times_a_weight(tmp_path: Path, matches: Callable[..., None]) ->
     matches(import_model(str(path), random_inputs=True, quantise="q4f16"))
 
 
+@pytest.mark.parametrize("mode", ["q4f16", "q8"])
+def test_weights_of_float16_stay_float16_to_the_product(
+    tmp_path: Path, matches: Callable[..., None], mode: str
+) -> None:
+    weight = normal(64, 48).astype(np.float16)
+    model = import_model(str(product(tmp_path, weight, TensorProto.FLOAT16)), random_inputs=True, quantise=mode)
+    matches(model, atol=1e-2)
+    shapes = {name: (array.dtype.name, array.shape) for name, array in model.parameters}
+    words, groups = (8, 2) if mode == "q4f16" else (16, 1)
+    assert shapes == {
+        "layer.weight.words": ("uint32", (48, words)),
+        "layer.weight.scales": ("float32", (48, groups)),
+    }
+    assert any("in place of 6.1 kB of float16" in str(note) for note in model.provenance["notes"])  # type: ignore[attr-defined]
+
+
+def test_a_weight_that_float16_would_not_hold_is_refused_by_name(tmp_path: Path) -> None:
+    weight = normal(64, 48).astype(np.float16)
+    weight[3, 5] = 65504
+    with pytest.raises(InputError, match=r"the weight layer\.weight is float16, and with elements up to 65504"):
+        import_model(str(product(tmp_path, weight, TensorProto.FLOAT16)), random_inputs=True, quantise="q4f16")
+
+
 @pytest.mark.torch
-def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None]) -> None:
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 3e-5), ("float16", 0.1)])
+def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None], dtype: str, atol: float) -> None:
     import torch
 
     class Model(torch.nn.Module):
@@ -170,9 +194,10 @@ def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None]) -> N
 
     torch.manual_seed(0)
     ids = torch.randint(0, 40, (1, 6))
-    torch.export.save(torch.export.export(Model().eval(), (ids,)), tmp_path / "model.pt2")
+    made = Model().to(getattr(torch, dtype)).eval()
+    torch.export.save(torch.export.export(made, (ids,)), tmp_path / "model.pt2")
     model = import_model(str(tmp_path / "model.pt2"), random_inputs=True, quantise="q8")
-    matches(model, atol=3e-5)
+    matches(model, atol=atol)
     names = [name for name, _ in model.parameters]
     assert names == [
         *("table.weight.words", "table.weight.scales", "up.weight.words", "up.weight.scales", "up.bias"),
@@ -180,7 +205,7 @@ def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None]) -> N
     ]
     assert model.again is not None
     again = model.again()[0][0]
-    np.testing.assert_allclose(again, (model.steps[0].expected or [again + 1])[0], atol=3e-5)
+    np.testing.assert_allclose(again, (model.steps[0].expected or [again + 1])[0], atol=atol)
 
 
 @pytest.mark.torch
@@ -259,6 +284,82 @@ def test_integers_of_a_file_stay_what_they_are(tmp_path: Path, matches: Callable
     assert any("3 weights of products and embeddings are integers in the file, and stay such" in note for note in notes)
     document: Any = model.provenance["quantised"]
     assert [weight["kind"] for weight in document["weights"]] == ["int8", "uint8", "uint4"]
+
+
+def products_of_few_bits(folder: Path) -> Path:
+    """MatMulNBits of each form, the last of one that tapml does not read."""
+    random = np.random.default_rng(0)
+
+    def codes(*shape: int) -> np.ndarray:
+        return random.integers(0, 256, shape, np.uint8)
+
+    def scales(*shape: int) -> np.ndarray:
+        return (0.01 * random.random(shape) + 0.001).astype(np.float32)
+
+    weights = {
+        "four": codes(48, 4, 8),
+        "four.scale": scales(48 * 4),
+        "zeros": codes(40, 3, 8),
+        "zeros.scale": scales(40, 3),
+        "zeros.zero": codes(40 * 2),
+        "eight": codes(36, 2, 32),
+        "eight.scale": scales(36 * 2),
+        "bias": random.normal(size=36).astype(np.float32),
+        "mixed": codes(33, 3, 8),
+        "mixed.scale": scales(33 * 3),
+        "mixed.order": np.repeat(np.arange(3, dtype=np.int32), 16)[:36],
+    }
+
+    def node(names: list[str], output: str, **attributes: int) -> Any:
+        return helper.make_node("MatMulNBits", names, [output], domain="com.microsoft", **attributes)
+
+    nodes = [
+        node(["x", "four", "four.scale"], "a", K=64, N=48, bits=4, block_size=16, accuracy_level=4),
+        node(["a", "zeros", "zeros.scale", "zeros.zero"], "b", K=48, N=40, bits=4, block_size=16),
+        node(["b", "eight", "eight.scale", "", "", "bias"], "c", K=40, N=36, bits=8, block_size=32),
+        node(["c", "mixed", "mixed.scale", "", "mixed.order"], "y", K=36, N=33, bits=4, block_size=16),
+    ]
+    return saved(folder / "nbits.onnx", nodes, {"x": (TensorProto.FLOAT, (5, 64))}, ["y"], weights)
+
+
+def test_products_of_few_bits_read_the_integers_of_the_file(tmp_path: Path, matches: Callable[..., None]) -> None:
+    model = import_model(str(products_of_few_bits(tmp_path)), random_inputs=True)
+    matches(model, atol=2e-5)
+    shapes = {name: (array.dtype.name, array.shape) for name, array in model.parameters}
+    assert shapes == {
+        "four.words": ("uint32", (48, 8)),
+        "four.scales": ("float32", (48, 4)),
+        "zeros.words": ("uint32", (40, 6)),
+        "zeros.scales": ("float32", (40, 3)),
+        "zeros.zeros": ("float32", (40, 3)),
+        "eight.words": ("uint32", (36, 10)),
+        "eight.scales": ("float32", (36, 2)),
+        "bias": ("float32", (36,)),
+        "mixed": ("int32", (33, 3, 8)),
+        "mixed.scale": ("float32", (99,)),
+        "mixed.order": ("int32", (36,)),
+    }
+    notes: Any = model.provenance["notes"]
+    assert any("3 weights of products and embeddings are integers in the file, and stay such" in note for note in notes)
+
+
+def test_products_of_few_bits_in_float16(tmp_path: Path, matches: Callable[..., None]) -> None:
+    random = np.random.default_rng(0)
+    weights = {
+        "four": random.integers(0, 256, (48, 2, 16), np.uint8),
+        "scale": (0.01 * random.random(48 * 2) + 0.001).astype(np.float16),
+        "zero": random.integers(0, 256, 48, np.uint8),
+    }
+    names = ["x", "four", "scale", "zero"]
+    attributes = {"K": 64, "N": 48, "bits": 4, "block_size": 32}
+    nodes = [helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **attributes)]
+    inputs: dict[str, Any] = {"x": (TensorProto.FLOAT16, (5, 64))}
+    path = saved(tmp_path / "nbits.onnx", nodes, inputs, ["y"], weights, TensorProto.FLOAT16)
+    model = import_model(str(path), random_inputs=True)
+    matches(model, atol=1e-2)
+    assert [name for name, _ in model.parameters] == ["four.words", "four.scales", "four.zeros"]
+    assert model.quantised is not None
+    assert model.quantised.halves == ["four.scales"]
 
 
 def test_what_a_file_leaves_as_numbers_is_quantised_beside_its_integers(

@@ -152,7 +152,7 @@ def test_a_comparison_says_so(doubtful: Suite, tmp_path: Path, capsys: pytest.Ca
 
 def test_no_command_is_left_out() -> None:
     """`carve`, `import`, `build`, `run` and `compare` are here, `offload` in e2e/test_external.py; `generate` warns as
-    `run` does, of decoders alone; the others take no suite."""
+    `run` does, of decoders alone; `tune` only times kernels; the others take no suite."""
     from tapml.cli.parser import command_parser
 
     (commands,) = (action.choices for action in command_parser()._actions if action.metavar == "COMMAND")
@@ -165,7 +165,7 @@ def test_no_command_is_left_out() -> None:
         "offload",
         "compare",
     }
-    assert set(commands) - here == {"demo", "device", "devices", "field", "generate", "setup", "zoo"}
+    assert set(commands) - here == {"demo", "device", "devices", "field", "generate", "setup", "tune", "zoo"}
 
 
 def test_the_reports_of_a_run_say_so(

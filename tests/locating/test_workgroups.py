@@ -244,7 +244,7 @@ def test_a_page_is_given_the_numbers_and_the_grid(server: Server, suite: Suite, 
     job = client.post(asked, json={"device": "node-dawn"}, headers={"X-Tapml": "1"}).json["job"]
     running = server.state.jobs.get(job)
     assert running is not None
-    assert running.done.wait(30)
+    assert running.done.wait(180)
     file = tmp_path / "workgroups.safetensors"
     file.write_bytes(client.get(f"/api/jobs/{job}/outputs").data)
     text, arrays = read_arrays("the workgroups", opening(file))

@@ -7,43 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-from tvm import relax
 from tvm.relax import op
 
-from tapml.expressions import Symbol
-from tapml.lowering.lower import lower
-from tapml.platforms.reference import Reference, to_numpy
-from tapml.program import NodeKind
+from lowering.bodies import Body, N, given, lowered, numbers, run
 
-SYMBOLS = [Symbol(name="n", minimum=1, maximum=8)]
-N = tvm.tirx.Var("n", "int64")
 Made = tuple[list[str], list[np.ndarray]]
 
 
-def made(shapes: dict[str, tuple[Any, ...]], body: Callable[..., list[Any]], n: int = 4) -> Made:
+def made(shapes: dict[str, tuple[Any, ...]], body: Body, n: int = 4) -> Made:
     """Kernels of what `body` makes of tensors of these shapes (x first, an input), and what they give of numbers that
     float32 sums exactly."""
-    given = [relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()]
-    builder = relax.BlockBuilder()
-    with builder.function("main", given):
-        with builder.dataflow():
-            results = [builder.emit_output(found) for found in body(builder.emit, *given)]
-        builder.emit_func_output(relax.Tuple(results))
-    varies = any(axis is N for shape in shapes.values() for axis in shape)
-    sizes = {"n": n} if varies else {}
-    lowered = lower(builder.finalize(), 1, SYMBOLS if varies else [])
-    model = lowered.at(sizes, lowered.documents())
-    arrays = [numbers(shape, n) for shape in shapes.values()]
-    reference = Reference(model)
-    values = reference.run(model.graph, reference.values(dict(zip(model.arguments, arrays, strict=True))))
-    kernels = [node.kernel for node in model.graph.nodes if node.kind is NodeKind.KERNEL]
-    return kernels, [to_numpy(values[value], "float32") for value in model.graph.outputs]
-
-
-def numbers(shape: tuple[Any, ...], n: int = 4) -> np.ndarray:
-    known = [n if axis is N else axis for axis in shape]
-    return (np.arange(np.prod(known), dtype=np.float32).reshape(known) % 7 - 3) / 4
+    return run(lowered(shapes, body), given(shapes, n), n)
 
 
 @pytest.mark.parametrize("n", [N, 1, 4])

@@ -32,7 +32,7 @@ def post(client: FlaskClient, data: bytes, **headers: str) -> Any:
 
 
 def ended(client: FlaskClient, job: str) -> Any:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while (found := client.get(f"/api/jobs/{job}", headers={"Host": "127.0.0.1:1"}).json)["state"] == "running":
         assert time.monotonic() < deadline
         time.sleep(0.05)

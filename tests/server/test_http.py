@@ -160,14 +160,14 @@ JOB: dict[str, Any] = {"kind": "validation", "suite": "small", "devices": ["x"]}
     [
         ([], "no JSON object"),
         ({**JOB, "devices": []}, "the job: devices: List should have at least 1 item"),
-        ({**JOB, "devices": ["x\0"]}, "the job: devices[0]: Value error, a name has no control characters"),
+        ({**JOB, "devices": ["x\0"]}, "the job: devices[0]: a name has no control characters"),
         ({**JOB, "kind": "dance"}, "the job: kind: Input should be 'validation', 'offload', 'locate' or 'reduce'"),
         ({**JOB, "kernels": "all"}, "kernels: Input should be a valid list"),
         ({**JOB, "kernels": ["none"]}, "no kernel 'none'"),
         ({**JOB, "tests": ["n999.s0"]}, "no test 'n999.s0'"),
         ({**JOB, "kind": "locate", "devices": ["x", "y"]}, "one device at a time: give one, not 2"),
         ({**JOB, "hang_seconds": 0}, "hang_seconds: Input should be greater than 0"),
-        ({**JOB, "speed": 9}, "speed: Extra inputs are not permitted"),
+        ({**JOB, "speed": 9}, "there is no field speed"),
     ],
 )  # fmt: skip
 def test_a_wrong_job_is_explained(client: FlaskClient, body: Any, message: str) -> None:
@@ -177,7 +177,7 @@ def test_a_wrong_job_is_explained(client: FlaskClient, body: Any, message: str) 
 
 
 def wait(client: FlaskClient, job: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         found: dict[str, Any] = client.get(f"/api/jobs/{job}").json
         if found["state"] != "running" and found["events"][-1]["type"] == "ended":

@@ -119,7 +119,7 @@ def test_texts_are_tried_and_nothing_of_it_is_kept(client: FlaskClient, state: S
     tried = {**body, "files": {file["name"]: "// tried\n"}}
     job = state.jobs.get(client.post("/api/jobs", json=tried, headers=CHANGE).json["job"])
     assert job is not None
-    assert job.done.wait(30)
+    assert job.done.wait(180)
     assert job.state == "done", job.error
     (told,) = (event for event in job.events if event["type"] == "kernels")
     assert told["trial"]
@@ -151,7 +151,7 @@ def validate(client: FlaskClient, state: State, verdict: str) -> None:
     body = {"kind": "validation", "suite": "small", "devices": [device.id], "kernels": [KERNEL]}
     job = state.jobs.get(client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
     assert job is not None
-    assert job.done.wait(30)
+    assert job.done.wait(180)
     assert job.state == "done", job.error
 
 

@@ -110,13 +110,13 @@ def test_ranges_arrive_from_a_server_that_runs(folder: Path) -> None:
     with Server(models=folder) as server:
         for asked, expected in ((None, content), ("bytes=5-20", content[5:21]), ("bytes=300-", content[300:])):
             request = Request(f"{server.url}/models/one.tapml", headers={"Range": asked} if asked else {})
-            with urlopen(request, timeout=10) as answer:
+            with urlopen(request, timeout=120) as answer:
                 assert answer.status == (206 if asked else 200)
                 assert answer.read() == expected
 
 
 def test_the_runtime_comes_with_them(client: FlaskClient) -> None:
-    for name in ("tapml-runtime.js", "tapml-tokenizer.js", "tapml-generation.js"):
+    for name in ("tapml-runtime.js", "tapml-timing.js", "tapml-tokenizer.js", "tapml-generation.js"):
         found = client.get(f"/runtime/{name}")
         assert found.status_code == 200
         assert found.content_type.startswith("text/javascript")

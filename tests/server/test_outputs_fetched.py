@@ -30,7 +30,7 @@ def ended(client: FlaskClient, state: State, path: str, device: str) -> tuple[st
     job = client.post(path, json={"device": device}, headers=CHANGE).json["job"]
     running = state.jobs.get(job)
     assert running is not None
-    assert running.done.wait(30)
+    assert running.done.wait(180)
     found = client.get(f"/api/jobs/{job}").json
     return job, found["state"], found["error"]
 
@@ -168,7 +168,7 @@ def test_what_is_not_saved_runs_in_the_place_of_the_files(
     body = {"device": runner.device.id, "files": {file: text}}
     job = state.jobs.get(client.post(path, json=body, headers=CHANGE).json["job"])
     assert job is not None
-    assert job.done.wait(30)
+    assert job.done.wait(180)
     assert job.state == "done", job.error
     # A kernel's text travels by its digest.
     assert sha256(text.encode()) in str([call["params"] for call in runner.calls])

@@ -85,7 +85,7 @@ def compile(  # the paper's name
     whole = module if isinstance(module, Module) else Module(module)
     programs = {}
     for name in whole.functions:
-        lowered = _lower_function(whole.ir_module, name)
+        lowered = lowered_function(whole.ir_module, name)
         model = lowered.as_it_is
         _check_dtypes(name, model.graph, kind)
         # A model from a file was run when it was loaded, on its own inputs, and its doubts were told.
@@ -111,7 +111,7 @@ def _program_of_repro(repro: Repro, kind: str) -> dict[str, Program]:
     return {name: Program(repro.graph(), {}, kernels, document.test.sizes)}
 
 
-def _lower_function(module: tvm.IRModule, name: str) -> Lowered:
+def lowered_function(module: tvm.IRModule, name: str) -> Lowered:
     function = module[name].with_attr("global_symbol", "main")
     others = {gv: f for gv, f in module.functions.items() if not isinstance(f, relax.Function)}
     single = tvm.IRModule({**others, tvm.ir.GlobalVar("main"): function})

@@ -14,6 +14,7 @@ from tapml.errors import InputError, ToolchainError
 from tapml.text import meant
 
 __all__ = [
+    "PAGE_BROWSERS",
     "STARTABLE_NAMES",
     "DeviceProcess",
     "Startable",
@@ -24,7 +25,10 @@ __all__ = [
     "startable_kind",
 ]
 
-STARTABLE_NAMES = (*find.KINDS, *WEBDRIVER_KINDS, *HEADLESS_TITLES)
+PAGE_BROWSERS = (*find.KINDS, *WEBDRIVER_KINDS)
+"""Those of them that open any page."""
+
+STARTABLE_NAMES = (*PAGE_BROWSERS, *HEADLESS_TITLES)
 """What `start` knows: browsers by Playwright, by W3C WebDriver, then runtimes without one."""
 
 

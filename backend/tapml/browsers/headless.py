@@ -110,7 +110,7 @@ def _node_dawn() -> Runtime:
     environment = {
         "TAPML_DAWN": str(dawn.resolve()),
         "TAPML_DEVICE_NAME": f"node-dawn {version}".rstrip(),
-        **_vulkan(software=True),
+        **vulkan_environment(software=True),
     }
     return Runtime(arguments, environment, version)
 
@@ -124,10 +124,10 @@ def _deno() -> Runtime:
     require_vulkan("Deno")
     arguments = [program, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock"]
     arguments += ["--allow-net", "--allow-env", str(RUNNER)]
-    return Runtime(arguments, _vulkan(software=False), version_of_program(program))
+    return Runtime(arguments, vulkan_environment(software=False), version_of_program(program))
 
 
-def _vulkan(*, software: bool) -> dict[str, str]:
+def vulkan_environment(*, software: bool) -> dict[str, str]:
     """Environment for the Vulkan loader; `software`: Chromium's driver where there is no hardware."""
     if sys.platform != "linux":
         return {}

@@ -116,6 +116,8 @@ def _accesses(
             storage = [binding["access"] for binding in bindings if binding["access"] != "uniform"]
             bound: dict[str, set[Name]] = {"read": set(), "read_write": set()}
             for access, operand in zip(storage, launch["operands"], strict=True):
+                if "texture" in operand:
+                    continue
                 number = operand.get("argument")
                 bound[access].add(Temporary(node.id, operand["temporary"]) if number is None else arguments[number])
             yield bound["read"], bound["read_write"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tapml.building.uniforms import without_fixed
 from tapml.errors import InputError
+from tapml.expressions import ExpressionError, evaluate
 from tapml.suite import Suite
 
 _REASON = 300
@@ -45,8 +46,13 @@ def compiled_kernels(
     inputs |= {name: documents[name]["inputs"] for name in made}
     for name, document in documents.items():
         texts = iter(made[name] if name in made else [file.text for file in suite.kernel_files(name)])
-        variants = [_variant(variant, [next(texts) for _ in variant["entry_points"]], places) for variant in
-                    document["variants"]]  # fmt: skip
+        variants = [
+            {
+                **_variant(variant, [next(texts) for _ in variant["entry_points"]], places),
+                **({"textures": _textures(name, variant)} if variant.get("textures") else {}),
+            }
+            for variant in document["variants"]
+        ]
         kernels.append(
             {
                 "kernel": name,
@@ -65,7 +71,10 @@ def _variant(variant: Mapping[str, Any], texts: Sequence[str], places: dict[str,
     entry_points = []
     launches = list(variant["launches"])
     for entry_point, written in zip(variant["entry_points"], texts, strict=True):
-        bindings = [{"binding": found["binding"], "access": found["access"]} for found in entry_point["bindings"]]
+        bindings = [
+            {field: found[field] for field in ("binding", "access", "texture") if found.get(field) is not None}
+            for found in entry_point["bindings"]
+        ]
         text = written
         own = [number for number, launch in enumerate(launches) if launch["entry_point"] == entry_point["name"]]
         if len(own) == 1 and launches[own[0]]["uniforms"]:
@@ -89,7 +98,21 @@ def _variant(variant: Mapping[str, Any], texts: Sequence[str], places: dict[str,
         "entry_points": entry_points,
         "launches": launches,
         "temporaries": variant["temporaries"],
+        **({"expected": variant["expected"]} if variant.get("expected") else {}),
     }
+
+
+def _textures(kernel: str, variant: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Raises InputError for those that have another size at another call."""
+    try:
+        return [
+            {**texture, "size": [evaluate(extent, {}) for extent in texture["size"]]} for texture in variant["textures"]
+        ]
+    except ExpressionError:
+        raise InputError(
+            f"kernel {kernel}: variant {variant['name']} has textures of sizes that calls decide, and a compiled model "
+            "has them of one size: leave the variant out, or carve the model for fixed sizes"
+        ) from None
 
 
 def _in_place(argument: Mapping[str, Any]) -> dict[str, Any]:

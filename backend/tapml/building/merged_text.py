@@ -1,73 +1,17 @@
-"""Several kernels in one WGSL text: each workgroup does the work of one of them."""
+"""Several kernels in one WGSL text: each workgroup does the work of one of them, or of several in a row."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.building.uniforms import UniformUses, is_fixed, literal
+from tapml.building.merged_entry import COPY, ENTRY_POINT, Entry
+from tapml.building.parts import Column, Handed, Part, elements_of, reader
+from tapml.building.uniforms import is_fixed, literal
 from tapml.kernels.wgsl_module import Declaration, Module, NotUnderstood, Parameter
 
-ENTRY_POINT = "side_by_side"
 _UNIFORMS = "whole_uniforms"
-_NUMBER = "whole_number"
-_SAME = {
-    "local_invocation_id": "vec3<u32>",
-    "local_invocation_index": "u32",
-    "subgroup_invocation_id": "u32",
-    "subgroup_size": "u32",
-}
-"""Builtin values that a workgroup has whatever else is dispatched beside it."""
-
-
-class Part:
-    """One kernel's text, with its only launch. Raises NotUnderstood."""
-
-    def __init__(self, wgsl: str, entry_point: Mapping[str, Any], launch: Mapping[str, Any]) -> None:
-        self.module = Module(wgsl)
-        self.entry = self.module.entry_point(entry_point["name"])
-        self.parameters: Sequence[Parameter] = self.module.parameters(self.entry)
-        known = {*_SAME, "workgroup_id", "num_workgroups", "global_invocation_id"}
-        if unknown := next((found.builtin for found in self.parameters if found.builtin not in known), None):
-            raise NotUnderstood(f"it takes {unknown}")
-        self.uniforms: Sequence[Mapping[str, Any]] = launch["uniforms"]
-        self.uses = UniformUses(self.module, self.uniforms)
-        self.grid: Sequence[int] = launch["grid"]
-        self.size: Sequence[int] = entry_point["workgroup_size"]
-        self.storage = self._storage(entry_point, launch)
-        if any(d.kind in ("requires", "diagnostic") for d in self.module.declarations):
-            raise NotUnderstood("it begins with directives")
-
-    @property
-    def workgroups(self) -> int:
-        return math.prod(self.grid)
-
-    @property
-    def features(self) -> set[str]:
-        """What its text enables."""
-        texts = self.module.texts
-        enabled = [texts[d.start + 1 : d.end - 1] for d in self.module.declarations if d.kind == "enable"]
-        return {name for names in enabled for name in names if name != ","}
-
-    def _storage(self, entry_point: Mapping[str, Any], launch: Mapping[str, Any]) -> list[tuple[Declaration, str, int]]:
-        """Variables that are bound, each with its access and the argument that it is, by the numbers of bindings."""
-        accesses = {found["binding"]: found["access"] for found in entry_point["bindings"]}
-        variables = {}
-        for declared in self.module.declarations:
-            given = self.module.attributes(declared).get("binding") if declared.kind == "var" else None
-            if given is not None:
-                if len(given) != 1 or not given[0].rstrip("iu").isdigit():
-                    raise NotUnderstood("a binding has no plain number")
-                variables[int(given[0].rstrip("iu"))] = declared
-        if variables.keys() != accesses.keys():
-            raise NotUnderstood("its bindings are not those of its document")
-        numbers = [number for number in sorted(accesses) if accesses[number] != "uniform"]
-        return [
-            (variables[number], accesses[number], operand["argument"])
-            for number, operand in zip(numbers, launch["operands"], strict=True)
-        ]
 
 
 @dataclass(frozen=True)
@@ -78,37 +22,67 @@ class MergedText:
     bindings: Sequence[Mapping[str, Any]]
     operands: Sequence[int]
     uniforms: Sequence[Mapping[str, Any]]
+    size: Sequence[int]
+    """Of a workgroup."""
     workgroups: int
-    own_memory: Sequence[bool]
-    """Of each part: whether it has variables of a workgroup that no part before it has."""
+    memory: Sequence[int]
+    """Of each part: how often it takes what its variables of a workgroup take alone; 0 where parts before have it."""
+    handed_bytes: int
+    """Of workgroup memory, for what is handed on."""
 
 
-def merged(parts: Sequence[Part], arguments: Sequence[Sequence[int]], titles: Sequence[str]) -> MergedText:
+def merged(
+    parts: Sequence[Part],
+    arguments: Sequence[Sequence[int]],
+    titles: Sequence[str],
+    columns: Sequence[Column] | None = None,
+    handed: Sequence[Handed] = (),
+) -> MergedText:
     """`arguments`: of each part's arguments, their places among those of all; `titles` name the parts, for people.
-    Raises NotUnderstood where a name of a part might be one of another."""
-    return _Merging(parts, arguments, titles).text()
+    `columns`: which parts a workgroup runs (each part has workgroups of its own where it is left out); `handed`: parts
+    that every workgroup runs that reads what they write.
+
+    Raises NotUnderstood where a name of a part might be one of another, and where the parts do not go together.
+    """
+    return _Merging(parts, arguments, titles, columns or [(number,) for number in range(len(parts))], handed).text()
 
 
 class _Merging:
-    def __init__(self, parts: Sequence[Part], arguments: Sequence[Sequence[int]], titles: Sequence[str]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        arguments: Sequence[Sequence[int]],
+        titles: Sequence[str],
+        columns: Sequence[Column],
+        handed: Sequence[Handed],
+    ) -> None:
         self._parts = parts
         self._arguments = arguments
         self._titles = titles
+        self._columns = columns
+        self._handed = {found.part: found for found in handed}
         self._bindings: list[tuple[str, str, int, str]] = []
         """Name, access, argument and type of each."""
         self._shared: dict[str, list[str]] = {}
         """Variables of workgroups by their type."""
+        self._own: list[tuple[str, str]] = []
+        """Names and types of those that no other part has: of what is handed on."""
+        self._elements: dict[int, str] = {}
+        """Of what is handed on, by part."""
+        self._taken: list[dict[str, int]] = [{} for _ in columns]
+        """Of each column, how many variables of a type its parts have so far."""
         self._uniforms: list[Mapping[str, Any]] = []
-        self._own_memory: list[bool] = []
+        self._memory: list[int] = []
         for part in parts:
             for text in part.module.texts:
                 if text == ENTRY_POINT or text.startswith(("part_", "whole_")):
                     raise NotUnderstood(f"it has a name {text}")
+        self._entry = Entry(parts, columns, self._handed)
 
     def text(self) -> MergedText:
         bodies = [self._body(number, part) for number, part in enumerate(self._parts)]
         lines = [f"enable {name};" for name in sorted({name for part in self._parts for name in part.features})]
-        lines.append(f"// {len(self._parts)} kernels side by side: each workgroup does the work of one of them.")
+        lines += self._heading()
         bindings = []
         for number, (name, access, _, kind) in enumerate(self._bindings):
             lines.append(f"@group(0) @binding({number}) var<storage, {access}> {name} : {kind};")
@@ -120,32 +94,47 @@ class _Merging:
                 f"@group(0) @binding({len(bindings)}) var<uniform> {_UNIFORMS} : whole_numbers;",
             ]
             bindings.append({"binding": len(bindings), "access": "uniform"})
-        lines += [f"var<workgroup> {name} : {kind};" for kind, names in self._shared.items() for name in names]
-        text = "\n".join([*lines, "", *bodies, self._entry_point()])
+        shared = [(name, kind) for kind, names in self._shared.items() for name in names]
+        lines += [f"var<workgroup> {name} : {kind};" for name, kind in (*shared, *self._own)]
+        if self._handed:
+            lines.append(f"var<private> {COPY} : u32;")
+        bound = {number: self._bound(found.place) for number, found in self._handed.items()}
+        text = "\n".join([*lines, "", *bodies, self._entry.text(bound)])
         operands = [argument for _, _, argument, _ in self._bindings]
-        count = sum(part.workgroups for part in self._parts)
-        return MergedText(text, bindings, operands, self._uniforms, count, self._own_memory)
+        handed_bytes = sum(found.bytes * self._entry.copies(number) for number, found in self._handed.items())
+        whole = self._entry
+        return MergedText(
+            text, bindings, operands, self._uniforms, whole.size, whole.workgroups, self._memory, handed_bytes
+        )
+
+    def _heading(self) -> list[str]:
+        if len(self._columns) == len(self._parts):
+            return [f"// {len(self._parts)} kernels side by side: each workgroup does the work of one of them."]
+        rows = [" then ".join(self._titles[number] for number in column) for column in self._columns]
+        return [f"// {len(self._parts)} kernels. Each workgroup does the work of one line:", *(f"// {r}" for r in rows)]
 
     def _body(self, number: int, part: Part) -> str:
         """A part's declarations, under names of its own; its entry point is a function."""
         module = part.module
         names = {name: f"part_{number}_{name}" for name in module.names}
         left_out = {*part.uses.declared, *(declared for declared, _, _ in part.storage)}
-        for declared, access, argument in part.storage:
-            kind = self._type(module, declared, names)
-            names[module.name(declared)] = self._binding(self._arguments[number][argument], access, kind, names[
-                module.name(declared)])  # fmt: skip
-        taken: dict[str, int] = {}
-        before = sum(map(len, self._shared.values()))
-        for declared in module.declarations:
-            if declared.kind == "var" and "workgroup" in module.texts[declared.start : declared.named]:
-                left_out.add(declared)
+        texts = [f"// {self._titles[number]}"]
+        replaced: dict[int, str] = {}
+        for stored in part.storage:
+            names[module.name(stored[0])] = self._stored(number, stored, names, texts, replaced)
+        variables = [d for d in module.declarations if d.kind == "var" and "workgroup" in module.spaces(d)]
+        left_out.update(variables)
+        if number in self._handed:
+            self._copied_variables(number, module, variables, names)
+        else:
+            before = sum(map(len, self._shared.values()))
+            taken = next(taken for taken, column in zip(self._taken, self._columns, strict=True) if number in column)
+            for declared in variables:
                 kind = self._type(module, declared, names)
                 names[module.name(declared)] = self._workgroup_variable(kind, taken, names[module.name(declared)])
-        self._own_memory.append(sum(map(len, self._shared.values())) > before)
-        replaced = part.uses.replaced([self._uniform(uniform) for uniform in part.uniforms])
+            self._memory.append(int(sum(map(len, self._shared.values())) > before))
+        replaced |= part.uses.replaced([self._uniform(uniform) for uniform in part.uniforms])
         kept = [d for d in module.declarations if d.kind != "enable" and d not in left_out]
-        texts = [f"// {self._titles[number]}"]
         for declared in kept:
             own = {place: names[module.texts[place]] for place in module.uses(declared)} | replaced
             if declared != part.entry:
@@ -156,6 +145,57 @@ class _Merging:
             body = module.text(end + 1, declared.end, own)
             texts.append(f"fn {names[module.name(declared)]}({parameters}) {body}")
         return "\n".join(texts) + "\n"
+
+    def _stored(
+        self,
+        number: int,
+        stored: tuple[Declaration, str, int],
+        names: Mapping[str, str],
+        texts: list[str],
+        replaced: dict[int, str],
+    ) -> str:
+        """What stands in a part's text for a variable that is bound: the binding, what another part hands on, or a
+        function that reads that as elements of another type. That is one of `texts`, its calls are `replaced`."""
+        part, (declared, access, argument) = self._parts[number], stored
+        place = self._arguments[number][argument]
+        module = part.module
+        name = names[module.name(declared)]
+        kind = self._type(module, declared, names)
+        by = next((found for found in self._handed.values() if found.place == place), None)
+        if by is None:
+            return self._binding(place, access, kind, name)
+        element, count = elements_of(kind, by.bytes)
+        handed = f"part_{by.part}_handed"
+        module.check_uses(declared, elements=True)
+        if number == by.part:
+            self._elements[number] = element
+            self._own.append((handed, f"array<array<{element}, {count}>, {self._entry.copies(number)}>"))
+            self._binding(place, access, kind, name)
+            return f"{handed}[{COPY}]"
+        if self._elements.get(by.part) == element:
+            return f"{handed}[0]"
+        function = reader(name, f"{handed}[0]", self._elements.get(by.part, ""), element)
+        if function is None or access != "read":
+            raise NotUnderstood("it reads what is handed on as another type")
+        texts.append(function)
+        for declaration in module.declarations:
+            for at in module.uses(declaration) if declaration != declared else ():
+                if module.texts[at] == module.name(declared):
+                    replaced |= {at + 1: "(u32(", module.closing(at + 1): "))"}
+        return name
+
+    def _copied_variables(
+        self, number: int, module: Module, variables: Sequence[Declaration], names: dict[str, str]
+    ) -> None:
+        """Of a part that is handed on: each of its copies has its own."""
+        copies = self._entry.copies(number)
+        for declared in variables:
+            name = module.name(declared)
+            kind = self._type(module, declared, names)
+            module.check_uses(declared, elements=False)
+            self._own.append((names[name], f"array<{kind}, {copies}>"))
+            names[name] = f"{names[name]}[{COPY}]"
+        self._memory.append(copies)
 
     def _renamed(self, part: Part, names: Mapping[str, str]) -> list[Parameter]:
         """A parameter may hide a name of the module, and be renamed with it."""
@@ -171,15 +211,22 @@ class _Merging:
         return " ".join(module.text(declared.body + 1, end, own).split())
 
     def _binding(self, argument: int, access: str, kind: str, name: str) -> str:
-        """The variable of an argument: one that is only read is bound once, where all that read it call it the same."""
-        for known, *facts in self._bindings:
-            if access == "read" and facts == [access, argument, kind]:
+        """The variable of an argument: bound once where all that read it call it the same. What is written is bound
+        once in any case."""
+        for known, bound, *facts in self._bindings:
+            if facts == [argument, kind] and (bound == access == "read" or (bound, access) == ("read_write", "read")):
                 return known
+            if facts[0] == argument and "read_write" in (access, bound):
+                raise NotUnderstood("what is written is bound twice")
         self._bindings.append((name, access, argument, kind))
         return name
 
+    def _bound(self, argument: int) -> tuple[str, str]:
+        """Variable and type of the argument that a part hands on."""
+        return next((name, kind) for name, _, place, kind in self._bindings if place == argument)
+
     def _workgroup_variable(self, kind: str, taken: dict[str, int], name: str) -> str:
-        """No workgroup runs two parts: memory of one type is theirs together."""
+        """No workgroup runs parts of two columns: memory of one type is theirs together."""
         there = self._shared.setdefault(kind, [])
         number = taken.get(kind, 0)
         taken[kind] = number + 1
@@ -193,42 +240,6 @@ class _Merging:
         name = f"number_{len(self._uniforms)}"
         self._uniforms.append({**uniform, "name": name})
         return f"{_UNIFORMS}.{name}"
-
-    def _entry_point(self) -> str:
-        x, y, z = self._parts[0].size
-        taken = {p.builtin for part in self._parts for p in part.parameters}
-        if "global_invocation_id" in taken:
-            taken.add("local_invocation_id")
-        parameters = ["@builtin(workgroup_id) whole_group : vec3<u32>"]
-        parameters += [f"@builtin({name}) whole_{name} : {kind}" for name, kind in _SAME.items() if name in taken]
-        lines = [f"@compute @workgroup_size({x}, {y}, {z})", f"fn {ENTRY_POINT}(", *(f"  {p}," for p in parameters)]
-        lines.append(") {")
-        first = 0
-        for number, part in enumerate(self._parts):
-            behind = first + part.workgroups
-            question = f"if (whole_group.x < {behind}u) " if number < len(self._parts) - 1 else ""
-            lines.append(f"  {'} else ' if number else ''}{question}{{")
-            lines.append(f"    let {_NUMBER} = whole_group.x - {first}u;")
-            given = ", ".join(self._given(found.builtin, part) for found in part.parameters)
-            lines.append(f"    part_{number}_{part.module.name(part.entry)}({given});")
-            first = behind
-        return "\n".join([*lines, "  }", "}", ""])
-
-    def _given(self, builtin: str, part: Part) -> str:
-        x, y, z = part.grid
-        number = _NUMBER
-        places = [number if y == z == 1 else f"{number} % {x}u", f"{number} / {x}u % {y}u", f"{number} / {x * y}u"]
-        if z == 1:
-            places[1] = f"{number} / {x}u" if x > 1 else number
-        group = ", ".join(place if axis > 1 else "0u" for place, axis in zip(places, (x, y, z), strict=True))
-        if builtin == "workgroup_id":
-            return f"vec3<u32>({group})"
-        if builtin == "num_workgroups":
-            return f"vec3<u32>({x}u, {y}u, {z}u)"
-        if builtin == "global_invocation_id":
-            size = ", ".join(f"{axis}u" for axis in part.size)
-            return f"vec3<u32>({group}) * vec3<u32>({size}) + whole_local_invocation_id"
-        return f"whole_{builtin}"
 
 
 _WORDS = {"float32": "f32", "int32": "i32", "uint32": "u32"}

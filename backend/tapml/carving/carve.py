@@ -21,7 +21,7 @@ from tapml.carving.runs import Progress, Run
 from tapml.carving.spill import Spill
 from tapml.carving.tolerances import Tolerances
 from tapml.compilers.base import Compiler
-from tapml.compilers.choose import COMPILERS, begun, check_kernel, check_operators
+from tapml.compilers.choose import COMPILERS, begun, check_kernel, check_operators, moves_in_place
 from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
@@ -29,6 +29,7 @@ from tapml.importing import ImportedModel
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.document import as_generated
 from tapml.lowering.lower import Lowered
+from tapml.lowering.unfused import Unfused
 from tapml.memory import give_back, only_new_garbage, trim
 from tapml.program import Graph, ValueKind
 from tapml.program.program import State
@@ -69,7 +70,7 @@ def carve(
         contextlib.ExitStack() as started,
     ):
         progress("lowering", 0, 1)
-        lowered, operators = lowered_with_documents(model)
+        lowered, operators = lowered_with_documents(model, moves_in_place(compilers))
         check_operators(lowered.operators, variants, compilers)
         trim()
         # Before any thread starts: a second process compiles where it can, beside all that may refuse the model.
@@ -171,9 +172,16 @@ def _described(run: Run, refs: _Refs, opened: Prepared) -> dict[str, Any]:
         "synthetic": run.step.synthetic,
         **({"function": opened.functions[run.number]} if several else {}),
         "sizes": dict(run.graph.sizes),
+        **_unfused(opened.lowered.unfused.get(opened.functions[run.number]), run.graph.sizes),
         "inputs": {name: refs[value].result().to_json() for name, value in zip(names, run.graph.inputs, strict=True)},
         "outputs": [refs[value].result().to_json() for value in run.graph.outputs],
     }
+
+
+def _unfused(found: Unfused | None, sizes: Mapping[str, int]) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {"unfused": {"operators": len(found.calls), "bytes": found.bytes_at(sizes)}}
 
 
 def _expected_bytes(opened: Prepared) -> int:

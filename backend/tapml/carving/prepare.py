@@ -11,6 +11,7 @@ from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.importing.named import LONGEST
 from tapml.lowering.functions import ONE, lower_functions
+from tapml.lowering.in_place import Accepts
 from tapml.lowering.lower import Lowered, Model
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, ValueKind
@@ -36,11 +37,13 @@ class Prepared:
     reference: ReferenceRun
 
 
-def lowered_with_documents(model: ImportedModel) -> tuple[Lowered, dict[str, str]]:
-    """With the names of the model's file, and its states. Raises InputError for what cannot be carved."""
+def lowered_with_documents(model: ImportedModel, accepts: Accepts | None = None) -> tuple[Lowered, dict[str, str]]:
+    """With the names of the model's file, and its states. `accepts`: which moves are read in place, by default none.
+    Raises InputError for what cannot be carved."""
     count = len(model.input_names)
     beside = {name: (other.module, len(other.input_names)) for name, other in model.beside.items()}
-    lowered = lower_functions(model.module, count, model.symbols, model.names, model.specialized or ONE, beside)
+    functions = model.specialized or ONE
+    lowered = lower_functions(model.module, count, model.symbols, model.names, functions, beside, accepts)
     return _named(lowered, model), lowered.documents()
 
 

@@ -29,6 +29,8 @@ from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import write_json_output
 from tapml.reports.compiled import model_document, show_kernels, show_model
+from tapml.reports.fusion import fusion
+from tapml.reports.moves import moves_of
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import show_offload, show_suite, show_validation
 from tapml.results.base import Header
@@ -82,6 +84,7 @@ def carved(
         reference=options.reference,
         variants=options.variants.split(","),
         compiler=options.compiler,
+        tuned=options.tuned,
         name=name,
         overwrite=overwrite,
         keep_disagreeing=options.keep_disagreeing,
@@ -89,6 +92,12 @@ def carved(
         external_paths=options.external,
         check=check,
     )
+
+
+def imported_by(options: argparse.Namespace, report: ProgressReport) -> Any:
+    """The model that the options name, with its inputs and the functions of `--external`."""
+    functions, _ = external(options.external)
+    return _import(options, progress=report.line, functions=functions)
 
 
 def _import(options: argparse.Namespace, **given: Any) -> Any:
@@ -120,7 +129,8 @@ def carved_by(
     *,
     reference: str = "cpu",
     variants: Sequence[str] = (BASE.name,),
-    compiler: str = "auto",
+    compiler: str | None = None,
+    tuned: Sequence[Path] = (),
     name: str | None = None,
     overwrite: bool = False,
     keep_disagreeing: bool = False,
@@ -133,7 +143,7 @@ def carved_by(
     # Late, as above.
     from tapml.carving.carve import carve as carve_model
     from tapml.carving.judge import require_oracle
-    from tapml.compilers.choose import CHOICES
+    from tapml.compilers.choose import compilers_of
     from tapml.compilers.external.by_hand import ByHand
     from tapml.suite.writer import check_place
 
@@ -142,6 +152,7 @@ def carved_by(
     check_place(output, overwrite)
     functions, folders = external(external_paths)
     by_hand = ByHand(*folders)
+    compilers = compilers_of(compiler, tuned)
     report.update("importing", 0, 1)
     imported = importer(progress=report.line, functions=functions)
     report.update("importing", 1, 1)
@@ -159,7 +170,7 @@ def carved_by(
         overwrite=overwrite,
         keep_disagreeing=keep_disagreeing,
         variants=variants,
-        compilers=(by_hand, *CHOICES[compiler]),
+        compilers=(by_hand, *compilers),
         progress=lambda phase, done, total: report.update(phase, done, total),
     )
 
@@ -237,7 +248,9 @@ def _show_compiled(options: argparse.Namespace, console: Console, progress: Cons
 
 def _shown(suite: Suite) -> dict[str, Any]:
     """tapml.show/1."""
-    return {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
+    moves = {name: found.to_json() for name, found in moves_of(suite).items()}
+    found = {"fusion": fusion(suite), "moves": moves, "manifest": suite.manifest}
+    return {"format": "tapml.show/1", **detail(suite.name, suite), **found}
 
 
 def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:

@@ -35,8 +35,8 @@ TASK = "demo/attention"
 GOOD, BROKEN = "1.0", "1.1"
 _MARK = "field-demo.txt"
 _PAGES = STATIC / "examples"
-_OPEN_SECONDS, _ONLINE_SECONDS, _WATCH_SECONDS, _RESTORE_SECONDS = 180.0, 60.0, 180.0, 90.0
-"""The most that each part takes."""
+_OPEN_SECONDS, _ONLINE_SECONDS, _WATCH_SECONDS, _RESTORE_SECONDS = 600.0, 300.0, 900.0, 300.0
+"""The most that each part takes, on a machine that does much else; seconds are usual."""
 
 
 def demo(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -200,7 +200,8 @@ class _Shown:
         events = self._state.store.events(release)
         for event in events[self._known :]:
             step = step_name(release.plan.steps[event["step"]])
-            self._console.print(f"[red]rolled back in the step {step}: {event['reason']}" if event["reason"] else step)
+            said = f"rolled back in the step {step}: {event['reason']}" if event["reason"] else step
+            self._console.print(said, style="red" if event["reason"] else None)
         self._known = len(events)
         return release
 

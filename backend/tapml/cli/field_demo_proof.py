@@ -16,7 +16,7 @@ from tapml.npy import opening
 from tapml.sharing import read
 from tapml.sharing.imports import new_suite
 
-_SECONDS = 60
+_SECONDS = 300
 
 
 class Again(TypedDict):

@@ -85,10 +85,14 @@ def _releases(commands: Commands) -> None:
     rollback.add_argument("version", metavar="VERSION")
     rollback.add_argument("--reason", required=True, metavar="TEXT", help="why, for those who ask later")
     serve = commands.add(
-        "serve", "field_releases:serve", _GROUP, _DATABASE, _REDIS,
+        "serve", "field_releases:serve", _DATABASE, _REDIS,
         help="answer devices, give them versions, watch releases",
         description="Answer the profiles of devices, give them the files of versions, take their reports and watch "
         "releases every second. One process and a SQLite file, unless a database is named.",
+    )  # fmt: skip
+    serve.add_argument(
+        "group", type=Path, metavar="GROUP", nargs="?", default=Path(),
+        help="folder of a group's repositories and versions (default: the current one)",
     )  # fmt: skip
     serve.add_argument(
         "--grants",

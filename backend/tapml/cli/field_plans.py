@@ -6,25 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from tapml.errors import InputError
-from tapml.field.names import DEVICE, TASK, VERSION
 from tapml.field.policies import FIELD
 from tapml.field.releases import Plan
-from tapml.first_error import first_error
+from tapml.first_error import in_words
+from tapml.formats import validated
 from tapml.strict_json import parse_json
 
 _MOST_BYTES = 1_000_000
 _PLANS = "; docs/field.md says what a plan is"
-_IN_WORDS = {
-    DEVICE: "a device's name is 16 to 64 letters, digits, - or _",
-    TASK: "a task is SCENARIO/TASK, two names of 1 to 63 small letters, digits and - (not first or last)",
-    VERSION: "a version is one to four numbers with dots between, such as 1.2.0",
-    FIELD: "conditions are on app, browser, browser_version, gpu_vendor, gpu_architecture, speed or attributes.NAME",
-    "^[0-9a-f]{64}$": "a SHA-256 digest is 64 of the digits 0-9 and a-f (leave `manifest` out for the published one's)",
-}
-"""What a pattern asks for."""
+in_words(
+    FIELD, "conditions are on app, browser, browser_version, gpu_vendor, gpu_architecture, speed or attributes.NAME"
+)
 
 
 def read_plan(path: Path, digest: Callable[[str, str], str | None] = lambda task, version: None) -> Plan:
@@ -47,10 +40,4 @@ def read_plan(path: Path, digest: Callable[[str, str], str | None] = lambda task
 
 
 def _plan(path: Path, found: Any) -> Plan:
-    try:
-        return Plan.model_validate(found)
-    except ValidationError as error:
-        first, told = error.errors(include_url=False, include_input=False)[0], first_error(error)
-        if words := _IN_WORDS.get(first.get("ctx", {}).get("pattern", "")):
-            told = f"{told.partition(': String should match')[0]}: {words}"
-        raise InputError(f"{path}: {told}{_PLANS}") from error
+    return validated(path, Plan, found, _PLANS)

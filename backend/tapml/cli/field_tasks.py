@@ -31,7 +31,8 @@ def init(options: argparse.Namespace, console: Console, progress: Console) -> in
 
 def publish(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """A tag as a version; prints the digest of its manifest."""
-    digest = make_version(options.group, options.task, options.version, read_key(options.key))
+    signing_key = read_key(options.key)
+    digest = make_version(options.group, options.task, options.version, signing_key)
     outputs = Outputs(progress)
     document = {
         "format": "tapml.field-version/1", "task": options.task, "version": options.version, "manifest": digest,

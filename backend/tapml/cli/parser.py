@@ -27,6 +27,7 @@ from tapml.cli.compiled_parsers import add_compiled
 from tapml.cli.decoder_arguments import add_model
 from tapml.cli.field_parsers import add_field
 from tapml.cli.sharing_parsers import add_sharing
+from tapml.cli.tune_parser import add_tune
 
 _DESCRIPTION = """\
 Bring machine-learning models up on new platforms, top down: carve every operator call of a real run into a test,
@@ -82,6 +83,7 @@ def command_parser() -> argparse.ArgumentParser:
         "the rest of the model stays on the reference platform.",
     )  # fmt: skip
     _serve(commands)
+    add_tune(commands, _importing)
     add_compiled(commands, _carving)
     show = commands.add(
         "show", "commands:show", JSON,
@@ -129,8 +131,8 @@ def _carve(commands: Commands) -> None:
     _carving(parser)
 
 
-def _carving(parser: argparse.ArgumentParser) -> None:
-    """What is carved of a model, and how."""
+def _importing(parser: argparse.ArgumentParser) -> None:
+    """A model, and what it is given."""
     parser.add_argument(
         "--text", action="append", default=[], metavar="TEXT", help="input of minilm; repeat for a batch"
     )
@@ -140,21 +142,10 @@ def _carving(parser: argparse.ArgumentParser) -> None:
         help="each --text a step of its own, at its own length: one set of kernels serves them all",
     )
     add_inputs(parser, "steps", "make inputs up; the suite is marked as synthetic")
-    parser.add_argument("--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)")
-    parser.add_argument(
-        "--compiler", choices=("auto", "native", "tvm"), default="auto",
-        help="who makes the kernels: native: tapml's own generator, and TVM for what it does not know; auto (the "
-        "default): what is shown to be faster everywhere, which is tvm so far",
-    )  # fmt: skip
     parser.add_argument(
         "--quantise", choices=QUANTISED, metavar="MODE",
         help="store weights of products and embeddings as integers (docs/quantise.md): q4f16, q4f32: 4 bits in groups "
         "of 32, scales of float16 or float32; q8: 8 bits, a scale for each row; q844: q8 in attention, else q4f16",
-    )  # fmt: skip
-    parser.add_argument(
-        "--variants", default="256", metavar="N,N+subgroups,...",
-        help="implementations of each kernel, by the most invocations of a workgroup (32 to 1024), +subgroups where a "
-        "device may need them; a device takes the most demanding that it can run (default 256, which all can)",
     )  # fmt: skip
     parser.add_argument(
         "--external", action="append", default=[], type=Path, metavar="FILE.py|FOLDER",
@@ -165,6 +156,27 @@ def _carving(parser: argparse.ArgumentParser) -> None:
         "--loop-limit", type=turns, metavar="N",
         help="room for N turns of loops of which values of inputs say how many they take (ONNX Loop; default: twice "
         "what the given inputs take); a call that needs more is refused, and inputs that count turns stay inputs",
+    )  # fmt: skip
+
+
+def _carving(parser: argparse.ArgumentParser) -> None:
+    """What is carved of a model, and how."""
+    _importing(parser)
+    parser.add_argument("--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)")
+    parser.add_argument(
+        "--compiler", choices=("auto", "native", "tvm"),
+        help="who makes the kernels: tvm (the default); native: tapml's own generator, and TVM for what it does not "
+        "know; auto (the default with --tuned): whichever is faster, with variants where classes of devices differ "
+        "(docs/choosing.md)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tuned", action="append", default=[], type=Path, metavar="FILE",
+        help="choose kernels by what they take on a device, as `tapml tune` measured it; repeat for several",
+    )  # fmt: skip
+    parser.add_argument(
+        "--variants", default="256", metavar="N,N+subgroups,...",
+        help="implementations of each kernel, by the most invocations of a workgroup (32 to 1024), +subgroups where a "
+        "device may need them; a device takes the most demanding that it can run (default 256, which all can)",
     )  # fmt: skip
     parser.add_argument(
         "--keep-disagreeing", action="store_true",

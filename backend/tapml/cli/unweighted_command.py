@@ -7,7 +7,7 @@ import contextlib
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,16 @@ def build_unweighted(options: argparse.Namespace, console: Console, progress: Co
     """Raises InputError as import_unweighted, and for options that it has no use for."""
     config = _config(options)
     _check_output(options.output, options.force)
-    given = config, options.capacity, options.chunk or _CHUNK, options.variants, options.compiler, options.quantise
+    if missing := next((path for path in options.tuned if not path.is_file()), None):
+        raise InputError(f"--tuned {missing}: there is no such file: give a table that `tapml tune` wrote")
+    asked = options.compiler, [sha256(path.read_bytes()) for path in options.tuned]
+    given = config, options.capacity, options.chunk or _CHUNK, options.variants, asked, options.quantise
     made_by = _versions()
     key = sha256(json.dumps([FORMAT, sha256(config.read_bytes()), *map(str, given[1:]), made_by]))
     found = None if options.no_cache else _cached(key)
     kept = found is not None
     if found is None:
-        found = _made(*given, made_by, progress)
+        found = _made(*given[:4], options.compiler, options.tuned, options.quantise, made_by, progress)
         if not options.no_cache:
             _keep(key, found)
     _write(found, options.output)
@@ -96,19 +99,20 @@ def _made(
     capacity: int | None,
     chunk: int,
     variants: str,
-    compiler: str,
+    compiler: str | None,
+    tuned: Sequence[Path],
     quantise: str | None,
     made_by: Mapping[str, str],
     progress: Console,
 ) -> Unweighted:
     # Late: PyTorch and TVM take seconds to load.
     from tapml.carving.unweighted import without_weights
-    from tapml.compilers.choose import CHOICES
+    from tapml.compilers.choose import compilers_of
     from tapml.importing import import_unweighted
 
     with ProgressReport(progress) as report:
         imported = import_unweighted(config, capacity=capacity, chunk=chunk, quantise=quantise, progress=report.line)
-        return without_weights(imported, made_by, variants.split(","), report.update, CHOICES[compiler])
+        return without_weights(imported, made_by, variants.split(","), report.update, compilers_of(compiler, tuned))
 
 
 def _cached(key: str) -> Unweighted | None:

@@ -51,8 +51,8 @@ class Dispatch(Message):
     node: Id | None = None
     """Of the model's program, for people and for capturing."""
     parts: Annotated[list[Part], Field(max_length=100)] = Field(default_factory=list)
-    """Dispatches whose work it does, which do not need each other: where operators are computed by their programs, and
-    where they are captured, it is these."""
+    """Dispatches whose work it does, each behind those that it needs: where operators are computed by their programs,
+    and where they are captured, it is these."""
 
     @cached_property
     def each(self) -> list[Dispatch]:

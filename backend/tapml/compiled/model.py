@@ -15,7 +15,7 @@ from tapml.expressions import CheckedExpression, Symbol
 from tapml.program.generation import Generation
 from tapml.protocol.base import MAX_BYTES, MAX_WGSL_BYTES, Bytes, Digest, DType, Extent, Message, Name, Text
 from tapml.protocol.fields import Id, KernelName, Line, WgslName
-from tapml.protocol.kernels import Binding, Launch, Requires
+from tapml.protocol.kernels import MOST_TEXELS, Binding, Expected, Launch, Requires, TexelFormat, TextureDimension
 from tapml.protocol.methods import Verdict
 
 FORMAT = "tapml.model/1"
@@ -162,6 +162,15 @@ class CompiledEntryPoint(Message):
     bindings: Annotated[list[Binding], Field(max_length=1000)]
 
 
+class CompiledTexture(Message):
+    """A texture that the launches of a dispatch have between them: of one size, whatever the sizes of the call are."""
+
+    dimension: TextureDimension
+    format: TexelFormat
+    size: Annotated[list[Annotated[int, Field(ge=1, le=MOST_TEXELS)]], Field(min_length=3, max_length=3)]
+    """Width, height, and depth or layers, in texels."""
+
+
 class CompiledVariant(Message):
     """One implementation of a kernel, as tapml.kernel/4 has it (docs/suite-format.md)."""
 
@@ -170,10 +179,13 @@ class CompiledVariant(Message):
     entry_points: Annotated[list[CompiledEntryPoint], Field(min_length=1, max_length=1000)]
     launches: Annotated[list[Launch], Field(min_length=1, max_length=10_000)]
     temporaries: Annotated[list[CheckedExpression], Field(max_length=1000)]
+    textures: Annotated[list[CompiledTexture], Field(max_length=100, default_factory=list)]
+    expected: Expected | None = None
 
 
 class CompiledKernel(Message):
-    """A device takes the first variant whose requirements it meets."""
+    """Of the variants whose requirements it meets a device takes the one that is expected to take the least time there,
+    or the first, where that is not known of all of them."""
 
     kernel: KernelName
     symbols: Annotated[list[Symbol], Field(max_length=100)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tapml.compiled.instructions import MOST_INSTRUCTIONS, Call, Copy, Dispatch, Fill, If, Instruction, Loop, Read
@@ -123,17 +123,22 @@ class Steps:
         whole = self._with(where, found, reads, writes, (*spoilt, *found.temporaries))
         if not found.parts:
             return whole
-        parts = [self._part(where, found, part) for part in found.each]
+        known = {*reads}
+        parts = []
+        for one in found.each:
+            parts.append(self._part(where, found, one, known))
+            known.update(parts[-1].writes)
         if sorted(tensor for part in parts for tensor in part.writes) != sorted(writes):
             raise ExpressionError(f"{where}: its parts do not write what it writes, each once")
         return replace(whole, parts=parts)
 
-    def _part(self, where: str, whole: Dispatch, found: Dispatch) -> Step:
+    def _part(self, where: str, whole: Dispatch, found: Dispatch, known: Collection[int]) -> Step:
+        """`known`: what the dispatch reads, and what the parts before write."""
         part = self._dispatch(f"{where}: part {self._title(found)}", found)
         if whole.temporaries or whole.sizes or part.leaves:
             raise ExpressionError(f"{where}: it has parts, and temporaries or sizes or what is left undefined")
-        if not {*part.reads} <= {*whole.operands}:
-            raise ExpressionError(f"{part.where}: it reads what the dispatch does not")
+        if not {*part.reads} <= {*known}:
+            raise ExpressionError(f"{part.where}: it reads what the dispatch does not, and no part before it writes")
         return part
 
     def _with(

@@ -80,6 +80,7 @@ class FunctionProof:
                 self._require(tensor, owners)
         if isinstance(found, Dispatch):
             self._check_dispatch(step, found, names)
+            self._check_accesses(found)
             for part in step.parts:
                 assert isinstance(part.instruction, Dispatch)
                 with _placed(part):
@@ -129,7 +130,11 @@ class FunctionProof:
         written = {*step.writes, *step.leaves}
         once = [tensor for place, tensor in enumerate(tensors) if place not in proof.overwritten.values()]
         self._check_apart([(tensor, tensor in written) for tensor in once])
-        for access in proof.accesses:
+
+    def _check_accesses(self, found: Dispatch) -> None:
+        """No part is launched alone, so what one reads may lie in the buffer that it writes into."""
+        tensors = [*found.operands, *found.temporaries]
+        for access in self._kernels[found.kernel].accesses:
             self._algebra.spend(len(access))
             bound: dict[tuple[str, int], bool] = {}
             for operand, writes in access:

@@ -9,8 +9,9 @@ from tapml.compiled.algebra import Algebra, Scope, Value, shown
 from tapml.compiled.bytes import bound, check_stored, padded
 from tapml.compiled.model import CompiledEntryPoint, CompiledKernel, CompiledVariant
 from tapml.expressions import ExpressionError
+from tapml.kernels.textures import check_textures
 from tapml.protocol.base import MOST_ELEMENTS
-from tapml.protocol.kernels import ArgumentOperand, Launch
+from tapml.protocol.kernels import ArgumentOperand, Launch, TextureOperand
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1)}
 
@@ -103,11 +104,15 @@ class KernelProof:
         bindings = sorted(called.bindings, key=lambda found: found.binding)
         storage = [found for found in bindings if found.access != "uniform"]
         if len(storage) != len(launch.operands):
-            raise ExpressionError(f"{where}: {len(launch.operands)} operands for {len(storage)} storage bindings")
+            raise ExpressionError(f"{where}: {len(launch.operands)} operands for {len(storage)} bindings")
         if len(bindings) - len(storage) != (1 if launch.uniforms else 0):
             raise ExpressionError(f"{where}: its uniforms do not fit the bindings")
+        if (misfit := check_textures(launch, called.bindings, variant.textures)) is not None:
+            raise ExpressionError(f"{where}: operand {misfit[0]} does not fit its binding")
         found = []
         for binding, operand in zip(storage, launch.operands, strict=True):
+            if isinstance(operand, TextureOperand):
+                continue  # nothing but these launches sees it
             is_argument = isinstance(operand, ArgumentOperand)
             number = operand.argument if isinstance(operand, ArgumentOperand) else operand.temporary
             if number >= (self.arguments if is_argument else len(variant.temporaries)):

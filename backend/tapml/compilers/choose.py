@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from tapml.compilers.auto.compile import AutoCompiler
+from tapml.compilers.auto.in_place import is_better
+from tapml.compilers.auto.table import read_table
 from tapml.compilers.base import Beginning, Checking, Compiler, Finish, Progress
 from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.external.by_hand import EXTERNAL
@@ -16,17 +19,31 @@ from tapml.errors import InputError
 from tapml.expressions import ExpressionError
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
+from tapml.lowering.in_place import Accepts
 from tapml.lowering.operator import Operator
 
 COMPILERS: tuple[Compiler, ...] = (EXTERNAL, CACHE_KERNELS, TVM)
 """In the order in which they are asked."""
 
 CHOICES: Mapping[str, tuple[Compiler, ...]] = MappingProxyType(
-    {"auto": COMPILERS, "native": (EXTERNAL, NATIVE, CACHE_KERNELS, TVM), "tvm": COMPILERS}
+    {
+        "auto": (EXTERNAL, CACHE_KERNELS, AutoCompiler()),
+        "native": (EXTERNAL, NATIVE, CACHE_KERNELS, TVM),
+        "tvm": COMPILERS,
+    }
 )
-"""By what `--compiler` is given. `native`: tapml's own kernels, and TVM's for what it has none for. `auto`: what is
-shown to be faster wherever it may run, which is TVM's as long as some devices take longer for native ones
-(docs/kernels.md)."""
+"""By what `--compiler` is given. `native`: tapml's own kernels, and TVM's for what it has none for. `auto`: of both
+what is faster on the classes of devices, with a variant for each where these differ (docs/choosing.md)."""
+
+
+def compilers_of(choice: str | None, tuned: Sequence[Path] = ()) -> tuple[Compiler, ...]:
+    """Those of `--compiler` and `--tuned`, files with tables; without either TVM. Raises InputError for tables that
+    nothing would look at, and for what is none."""
+    if tuned and choice not in (None, "auto"):
+        raise InputError(f"--tuned chooses between compilers, and --compiler {choice} leaves nothing to choose")
+    if tuned:
+        return (EXTERNAL, CACHE_KERNELS, AutoCompiler([read_table(path) for path in tuned]))
+    return CHOICES[choice or "tvm"]
 
 
 def compile_operators(
@@ -71,6 +88,13 @@ def _begun(
     if isinstance(compiler, Beginning):
         return compiler.begun(operators, variants)
     return contextlib.nullcontext(lambda progress: compiler.compile(operators, variants, progress))
+
+
+def moves_in_place(compilers: Sequence[Compiler]) -> Accepts | None:
+    """Which moves kernels read in place: those that tapml's own kernels do, where these are asked for."""
+    return (
+        is_better if any(compiler is NATIVE or isinstance(compiler, AutoCompiler) for compiler in compilers) else None
+    )
 
 
 def check_operators(operators: Sequence[Operator], variants: Sequence[str], compilers: Sequence[Compiler]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from tapml.errors import InputError
-from tapml.first_error import first_error
+from tapml.first_error import LEAVES_UNKNOWN, first_error
 from tapml.program import TensorType
 from tapml.protocol.base import Message
 from tapml.protocol.methods import (
@@ -31,7 +31,7 @@ def message(form: type[_Message], fields: Mapping[str, Any], what: str) -> _Mess
     Raises InputError that names `what` where the protocol has no such thing.
     """
     try:
-        return form.model_validate(fields, extra="ignore")
+        return form.model_validate(fields, extra="ignore", context=LEAVES_UNKNOWN)
     except ValidationError as error:
         raise InputError(f"{what} cannot be sent to a device: {first_error(error)}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tapml.devices.blobs import Blobs
@@ -73,7 +74,15 @@ class KernelMessages:
     A context manager: holds the texts in `blobs` until it is left.
     """
 
-    def __init__(self, suite: Suite, blobs: Blobs, kernels: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        blobs: Blobs,
+        kernels: Sequence[str] | None = None,
+        alone: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`alone`: of a kernel the variant that runs, whatever the device would take."""
+        self._alone = alone
         self._blobs = blobs
         self.sizes_of = suite.sizes_of
         self._bundles = {name: suite.bundle(name) for name in (suite.kernels if kernels is None else kernels)}
@@ -107,7 +116,9 @@ class KernelMessages:
         return len(self.kernel(name).model_dump_json())
 
     def kernel(self, name: str) -> Kernel:
-        return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
+        made = kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
+        own = [variant for variant in made.variants if variant.name == self._alone.get(name)]
+        return made.model_copy(update={"variants": own}) if own else made
 
     def replacements(self) -> dict[str, str]:
         """Entry points of kernels that TVM made, and that take tensors as they are -> digest of their WGSL

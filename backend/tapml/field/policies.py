@@ -45,6 +45,8 @@ class Policy(Message):
     @classmethod
     def _fits(cls, groups: list[dict[str, Condition]]) -> list[dict[str, Condition]]:
         for group in groups:
+            if not group:
+                raise ValueError("a group without conditions is for all devices: leave the groups out for these")
             for field, condition in group.items():
                 _check(field, condition)
         return groups
@@ -86,6 +88,15 @@ def _check(field: str, condition: Condition) -> None:
         raise ValueError(f"{field} is a text: ask for it by one_of")
     if field in _NUMBERS and any(isinstance(value, str | bool) for value in values):
         raise ValueError(f"{field} is a number")
+    if condition.at_least is not None and condition.below is not None and _is_empty(condition):
+        raise ValueError(f"no {field} is at least {condition.at_least} and below {condition.below}")
+
+
+def _is_empty(condition: Condition) -> bool:
+    least, below = condition.at_least, condition.below
+    if isinstance(least, str) and isinstance(below, str):
+        return version_key(least) >= version_key(below)
+    return isinstance(least, float) and isinstance(below, float) and least >= below
 
 
 def _test(field: str, condition: Condition) -> Callable[[Fact], bool]:

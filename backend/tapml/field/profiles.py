@@ -59,7 +59,7 @@ class Profile(Message):
     browser: Browser
     gpu: Gpu = Gpu()
     speed: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    """Calls a second of the agent's own measuring kernel."""
+    """Billions of multiplications a second, as the agent measured them."""
     attributes: dict[_AttributeName, _Word | float | bool] = Field(max_length=16, default_factory=dict)
     """What the page declares of its user: age, habit."""
     holds: dict[TaskName, Version] = Field(max_length=64, default_factory=dict)

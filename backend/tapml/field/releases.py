@@ -169,6 +169,15 @@ def advance(release: Release, counts: Counts, now: int) -> Release:
     return replace(release, step=release.step + 1, since=now)
 
 
+def waits(release: Release, counts: Counts) -> str:
+    """What a release waits for that nobody does unless a service is told to: a sentence, empty where there is none."""
+    step = release.plan.steps[release.step]
+    if release.status != "running" or not isinstance(step, NamedStep) or counts.devices >= len(step.browsers):
+        return ""
+    left = f"{len(step.browsers) - counts.devices} of {len(step.browsers)} browsers"
+    return f"its simulation step waits for {left}, which a `tapml field serve` with `--simulate PAGE` opens"
+
+
 def rolled_back(release: Release, reason: str, now: int) -> Release:
     """By hand or by `advance`: no device is given it any more, and who holds it is told to leave it."""
     return replace(release, status="rolled-back", reason=reason, since=now)

@@ -57,7 +57,7 @@ def replace_tensors(tensors: Iterable[Any], replaced: Replace) -> None:
 
     with torch.no_grad():
         for tensor in tensors:
-            if tensor.dtype == torch.float32 and (new := replaced(_array(tensor))) is not None:
+            if tensor.dtype in (torch.float32, torch.float16) and (new := replaced(_array(tensor))) is not None:
                 tensor.copy_(torch.from_numpy(new))
 
 

@@ -58,6 +58,8 @@ class QuantisedWeight:
     nbytes: int
     half: bool
     """Whether its scales are numbers of float16."""
+    dtype: str
+    """Of what it stands for: float32 or float16."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import files, fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
+from tapml.importing.onnx_nbits import written_out
 from tapml.importing.onnx_packed import packed_in
 from tapml.importing.onnx_replaced import import_replaced
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
@@ -109,6 +110,7 @@ def _imported(
     specs, steps, notes = fix_inputs(model, specs, steps, loops=loop_limit is None)
     drop_unused(model.graph)
     _load_external(model, path)
+    of_products = written_out(model)
     progress("converting to Relax")
     turns = Turns(model, steps, loop_limit)
     try:
@@ -153,7 +155,7 @@ def _imported(
     answer = asked.result() if asked else ask(raw, progress)
     expected = detail.expected if detailed else answer.expected
     give_back()
-    packed = {} if detailed else packed_in(model.graph)
+    packed = {} if detailed else {**packed_in(model.graph), **of_products}
     made = assemble(
         module,
         tensors=itertools.chain(_tensors(model, importer.held), importer.computed),

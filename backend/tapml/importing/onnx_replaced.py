@@ -71,7 +71,7 @@ def _write(path: Path, copy: Path, replaced: Replace) -> None:
     model = read(path)
     load_external_data_for_model(model, str(path.parent))
     for tensor in tensors(model.graph):
-        if tensor.data_type != TensorProto.FLOAT or len(tensor.dims) != 2:
+        if tensor.data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16) or len(tensor.dims) != 2:
             continue
         if (new := replaced(numpy_helper.to_array(tensor))) is not None:
             tensor.CopyFrom(numpy_helper.from_array(new, tensor.name))

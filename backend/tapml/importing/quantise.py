@@ -23,6 +23,12 @@ from tapml.text import counted, meant
 LEAST = 32
 """Extent of both axes of a weight that is quantised: of a smaller one little is saved, and much may be lost."""
 
+DTYPES = ("float32", "float16")
+"""Of weights that are quantised."""
+
+_BEYOND_HALF = 65520.0
+"""What float16 rounds to infinity."""
+
 _WORD = 32
 _AT_ONCE = 1 << 22
 """Elements that are packed at a time."""
@@ -90,9 +96,11 @@ class Packed:
     words: Array
     scales: Array
     zeros: Array | None = None
+    dtype: str = "float32"
+    """Of its elements: float32, or float16, to which they are rounded."""
 
     def array(self) -> Array:
-        """What it stands for: float32 `[rows, inner]`, exactly."""
+        """What it stands for, `[rows, inner]`: in float32 exactly."""
         rows, inner = self.shape
         kind = self.kind
         found = np.empty((rows, inner), np.float32)
@@ -102,7 +110,8 @@ class Packed:
             zero = np.float32(kind.zero or 0) if self.zeros is None else self._of_each(self.zeros[begin:end])
             values = codes.reshape(end - begin, -1)[:, :inner].astype(np.float32) - zero
             found[begin:end] = values * self._of_each(self.scales[begin:end])
-        return found
+        with np.errstate(over="ignore"):
+            return found.astype(self.dtype, copy=False)
 
     def _of_each(self, values: Array) -> Array:
         """What is one for each group, for each element of rows."""
@@ -112,17 +121,23 @@ class Packed:
 
 
 def pack(array: Array, kind: Kind, name: str) -> Packed:
-    """Of float32 `[rows, inner]`: each element becomes the nearest one that there is, and the largest of a group, or
-    its negative, is the last integer times the scale.
+    """Of float32 or float16 `[rows, inner]`: each element becomes the nearest one that there is, and the largest of a
+    group, or its negative, is the last integer times the scale.
 
-    Raises InputError for a weight, called `name`, that is not finite, or that scales of float16 do not reach.
+    Raises InputError for a weight, called `name`, that is not finite, or that scales or elements of float16 do not
+    reach.
     """
     rows, inner = array.shape
     words = np.empty((rows, kind.words(inner)), np.uint32)
     scales = np.empty((rows, kind.groups(inner)), np.float32)
     for begin, end in _parts(rows, inner):
-        words[begin:end], scales[begin:end] = _packed(array[begin:end], kind, name)
-    return Packed(kind, (rows, inner), words, scales)
+        words[begin:end], scales[begin:end] = _packed(array[begin:end].astype(np.float32, copy=False), kind, name)
+    if array.dtype == np.float16 and (kind.zero or 0) * float(scales.max(initial=0)) >= _BEYOND_HALF:
+        raise InputError(
+            f"the weight {name} is float16, and with elements up to {float(np.abs(array).max()):.6g} what it would be "
+            "quantised to is beyond that: make it float32, or leave out --quantise"
+        )
+    return Packed(kind, (rows, inner), words, scales, dtype=str(array.dtype))
 
 
 def _parts(rows: int, inner: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from tvm import relax, te, tirx
 from tapml.importing.indices import take
 from tapml.importing.quantise import Kind
 from tapml.importing.quantise_uses import Uses, from_end
-from tapml.importing.relax_ir import Expr, operator_name, static_shape
+from tapml.importing.relax_ir import Expr, operator_name, static_shape, tensor_dtype
 
 _FUSED = 4
 """TVM's class of operators that others are fused behind (tvm::OpPatternKind::kOutEWiseFusable)."""
@@ -35,6 +35,8 @@ class PackedVariables:
     words: Expr
     scales: Expr
     zeros: Expr | None
+    dtype: str
+    """Of its elements: float32 or float16."""
 
     @property
     def all(self) -> list[Expr]:
@@ -48,7 +50,8 @@ def packed_variables(weight: Expr, name: str, kind: Kind, lies_turned: bool) -> 
     words = relax.Var(f"{name}_words", relax.TensorType((rows, kind.words(inner)), "uint32"))
     of_groups = relax.TensorType((rows, kind.groups(inner)), "float32")
     zeros = relax.Var(f"{name}_zeros", of_groups) if kind.zero is None else None
-    return PackedVariables(kind, rows, inner, words, relax.Var(f"{name}_scales", of_groups), zeros)
+    scales = relax.Var(f"{name}_scales", of_groups)
+    return PackedVariables(kind, rows, inner, words, scales, zeros, str(tensor_dtype(weight.ty)))
 
 
 def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables]) -> tvm.IRModule:
@@ -135,7 +138,7 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
                 function = self.builder_.get()[variable].with_attr("op_pattern", pattern)
                 self.builder_.update_func(variable, function)
             self._made[key] = variable
-        return relax.call_tir(self._made[key], relax.Tuple(operands), relax.TensorType(shape, "float32"))
+        return relax.call_tir(self._made[key], relax.Tuple(operands), relax.TensorType(shape, packed.dtype))
 
 
 class _Elements:
@@ -152,4 +155,5 @@ class _Elements:
         code = (word >> shift) & tirx.const(2**kind.bits - 1, "uint32")
         group = tirx.floordiv(k, kind.group) if kind.group is not None else tirx.const(0, "int64")
         zero = tirx.const(float(kind.zero or 0), "float32") if self._zeros is None else self._zeros[row, group]
-        return (code.astype("float32") - zero) * self._scales[row, group]
+        found = (code.astype("float32") - zero) * self._scales[row, group]
+        return found if self._packed.dtype == "float32" else found.astype(self._packed.dtype)

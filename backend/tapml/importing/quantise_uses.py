@@ -11,7 +11,7 @@ from tvm import relax
 from tvm_ffi import structural_equal
 
 from tapml.importing.indices import take
-from tapml.importing.quantise import LEAST
+from tapml.importing.quantise import DTYPES, LEAST
 from tapml.importing.relax_ir import Expr, attributes, operator_name, static_shape, tensor_dtype
 
 _MATMUL, _PERMUTE, _TAKE, _CALL_TIR = "relax.matmul", "relax.permute_dims", "relax.take", "relax.call_tir"
@@ -61,7 +61,7 @@ def _refused(weight: Expr, found: Sequence[str | None]) -> str:
         return "something else than a product reads it, too"
     if "columns" in found and len({*found}) > 1:
         return BOTH_AXES
-    if tensor_dtype(weight.ty) != "float32":
+    if tensor_dtype(weight.ty) not in DTYPES:
         return f"it is {tensor_dtype(weight.ty)}"
     if min(static_shape(weight.ty) or ()) < LEAST:
         return "it is small"
@@ -120,12 +120,12 @@ def _use(module: tvm.IRModule, users: Mapping[Expr, list[_User]], weight: Expr, 
 
 
 def _multiplies(use: _User) -> bool:
-    """By it from the right, in float32."""
+    """By it from the right, in its own dtype."""
     given = use.call.args[0]
     if given.same_as(use.call.args[1]) or use.place != 1:
         return False
     shape = getattr(getattr(given.ty, "shape", None), "values", None)
-    return shape is not None and len(shape) >= 1 and tensor_dtype(given.ty) == tensor_dtype(use.call.ty) == "float32"
+    return shape is not None and len(shape) >= 1 and tensor_dtype(given.ty) == tensor_dtype(use.call.ty) in DTYPES
 
 
 def from_end(module: tvm.IRModule, weight: Expr, call: Expr) -> bool | None:

@@ -16,11 +16,11 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.model import SCALES, WORDS, ZEROS, Array, ImportedModel, Quantised, QuantisedWeight, Replace
-from tapml.importing.quantise import MODES, Packed, check_mode, pack
+from tapml.importing.quantise import DTYPES, MODES, Packed, check_mode, pack
 from tapml.importing.quantise_cost import of_outputs, said
 from tapml.importing.quantise_module import PackedVariables, packed_variables, quantised_module
 from tapml.importing.quantise_uses import BOTH_AXES, Uses, uses_of
-from tapml.importing.relax_ir import Expr, static_shape
+from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 from tapml.importing.weights import as_tvm_holds, digest
 from tapml.text import counted, listed, size
 
@@ -46,7 +46,7 @@ class Chosen:
 
     def replaced(self, array: Array) -> Array | None:
         """As Replace."""
-        if array.dtype != np.float32 or array.ndim != 2:
+        if str(array.dtype) not in DTYPES or array.ndim != 2:
             return None
         known = self.before.get(digest(array))
         if known is None:
@@ -129,8 +129,8 @@ def check_some(packed: Mapping[Any, Packed], left: Mapping[str, str], source: st
     if not packed:
         why = "; ".join(f"of {name}, {reason}" for name, reason in [*left.items()][:_SHOWN])
         raise InputError(
-            f"{source}: there is nothing to quantise, for no product reads a float32 weight of 32 x 32 or more"
-            f"{f' ({why})' if why else ''}: leave out --quantise"
+            f"{source}: there is nothing to quantise, for no product reads a weight of {' or '.join(DTYPES)}, of 32 x "
+            f"32 or more{f' ({why})' if why else ''}: leave out --quantise"
         )
 
 
@@ -151,9 +151,8 @@ def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> I
         kind, shape = MODES[mode](names[variable]), static_shape(variable.ty) or ()
         rows, inner = reversed(shape) if turned else shape
         words = np.broadcast_to(np.uint32(0), (rows, kind.words(inner)))
-        packed[variable] = Packed(
-            kind, (rows, inner), words, np.broadcast_to(np.float32(0), (rows, kind.groups(inner)))
-        )
+        scales = np.broadcast_to(np.float32(0), (rows, kind.groups(inner)))
+        packed[variable] = Packed(kind, (rows, inner), words, scales, dtype=str(tensor_dtype(variable.ty)))
     left = {names[variable]: why for variable, why in uses.left.items()}
     check_some(packed, left, source)
     check_mixed(mode, packed, source)
@@ -199,7 +198,7 @@ def _with_packed(
             if part is not None:
                 parameters.append((names[variable] + suffix, as_tvm_holds(part) if held else part))
         kind, shape = weight.kind, weight.shape
-        weights.append(QuantisedWeight(names[variable], kind.name, shape, kind.nbytes(*shape), kind.half))
+        weights.append(QuantisedWeight(names[variable], kind.name, shape, kind.nbytes(*shape), kind.half, weight.dtype))
     module = quantised_module(model.module, uses, variables)
     return with_quantised(replace(model, module=module, parameters=parameters), replace(found, weights=weights))
 
@@ -219,12 +218,14 @@ def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
 
 def _notes(found: Quantised) -> list[str]:
     names = ", ".join(sorted({weight.kind for weight in found.weights}))
-    elements = sum(rows * inner for rows, inner in (weight.shape for weight in found.weights))
+    before = dict.fromkeys(sorted({weight.dtype for weight in found.weights}), 0)
+    for weight in found.weights:
+        before[weight.dtype] += np.dtype(weight.dtype).itemsize * weight.shape[0] * weight.shape[1]
     what = "are integers in the file, and stay such" if found.mode == OF_SOURCE else "quantised"
     notes = [
         f"{counted(len(found.weights), 'weight')} of products and embeddings {what} ({names}): "
-        f"{size(sum(weight.nbytes for weight in found.weights))} with their scales, in place of {size(4 * elements)} "
-        "of float32"
+        f"{size(sum(weight.nbytes for weight in found.weights))} with their scales, in place of "
+        + " and ".join(f"{size(nbytes)} of {dtype}" for dtype, nbytes in before.items())
     ]
     if found.cost is not None:
         notes.append(f"against the model before it was quantised: {said(found.cost)}")

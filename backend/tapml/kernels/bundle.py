@@ -10,8 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tapml.kernels.textures import numbers_of
+
 _BINDING = re.compile(
     r"@group\(0\)\s*@binding\((\d+)\)\s*var<(storage|uniform)\s*(?:,\s*(\w+))?\s*>\s*(\w+)\s*:\s*([^;]+);"
+)
+_TEXTURE = re.compile(
+    r"@group\(0\)\s*@binding\((\d+)\)\s*var\s+(\w+)\s*:\s*(texture_(storage_)?(2d_array|2d|3d)\s*<([^>]+)>)\s*;"
 )
 _WORKGROUP_SIZE = re.compile(r"@workgroup_size\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+)\s*)?\)")
 _WORKGROUP_VARIABLE = re.compile(r"var<workgroup>\s*\w+\s*:\s*((?:array<\s*)+)([\w<>]+?)\s*((?:,\s*\d+[ui]?\s*>\s*)+);")
@@ -39,8 +44,9 @@ class CompiledKernel:
 
 
 def bindings(wgsl: str) -> list[dict[str, Any]]:
-    """Bindings of group 0 in a WGSL text: binding, access ("read", "read_write", "uniform"), name, type."""
-    found = []
+    """Bindings of group 0 in a WGSL text: binding, access ("read", "read_write", "write", "uniform"), name, type, and
+    `texture` of those that are one."""
+    found = [_texture(*declared) for declared in _TEXTURE.findall(wgsl)]
     for number, space, access, name, wgsl_type in _BINDING.findall(wgsl):
         found.append(
             {
@@ -51,6 +57,23 @@ def bindings(wgsl: str) -> list[dict[str, Any]]:
             }
         )
     return sorted(found, key=lambda b: int(b["binding"]))
+
+
+def _texture(number: str, name: str, wgsl_type: str, storage: str, dimension: str, inside: str) -> dict[str, Any]:
+    kind, *access = (part.strip() for part in inside.split(","))
+    texture: dict[str, Any] = {
+        "dimension": dimension.replace("_", "-"),
+        "numbers": numbers_of(kind) if storage else kind,
+    }
+    if storage:
+        texture["format"] = kind
+    return {
+        "binding": int(number),
+        "access": access[0] if access else "read",
+        "name": name,
+        "type": wgsl_type,
+        "texture": texture,
+    }
 
 
 def workgroup_size(wgsl: str) -> list[int]:
@@ -83,7 +106,9 @@ def requirements(wgsl_texts: list[str], largest_binding: int) -> dict[str, Any]:
         if word.strip() in _FEATURE
     }
     sizes = [workgroup_size(text) for text in wgsl_texts]
-    storage_buffers = [sum(b["access"] != "uniform" for b in bindings(text)) for text in wgsl_texts]
+    bound = [[b for b in bindings(text) if b["access"] != "uniform"] for text in wgsl_texts]
+    storage_buffers = [sum("texture" not in b for b in found) for found in bound]
+    textures = [[b["access"] for b in found if "texture" in b] for found in bound]
     limits = {
         "maxComputeInvocationsPerWorkgroup": max(math.prod(size) for size in sizes),
         "maxComputeWorkgroupSizeX": max(size[0] for size in sizes),
@@ -93,4 +118,7 @@ def requirements(wgsl_texts: list[str], largest_binding: int) -> dict[str, Any]:
         "maxStorageBuffersPerShaderStage": max(storage_buffers),
         "maxStorageBufferBindingSize": largest_binding,
     }
+    if any(textures):
+        limits["maxSampledTexturesPerShaderStage"] = max(found.count("read") for found in textures)
+        limits["maxStorageTexturesPerShaderStage"] = max(found.count("write") for found in textures)
     return {"features": sorted(features), "limits": limits}

@@ -26,10 +26,11 @@ from tapml.expressions import (
 from tapml.files import sha256
 from tapml.formats import format_version, validated
 from tapml.kernels.former import upgraded
+from tapml.kernels.textures import check_textures, texture_expressions
 from tapml.program import TensorType
 from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Message, Name, Text
 from tapml.protocol.fields import KernelName, Open, WgslName
-from tapml.protocol.kernels import Binding, Launch, Requires
+from tapml.protocol.kernels import MOST_TEXELS, Binding, Expected, Launch, Requires, Textures
 
 FORMAT = "tapml.kernel/4"
 DOCUMENTED = " (docs/suite-format.md)"
@@ -95,6 +96,12 @@ class _Variant(Message):
     entry_points: Annotated[list[_EntryPoint], Field(min_length=1, max_length=_MOST_ENTRY_POINTS)]
     launches: Annotated[list[Launch], Field(min_length=1, max_length=_MOST_LAUNCHES)]
     temporaries: Annotated[list[CheckedExpression], Field(max_length=_MOST_TEMPORARIES)]
+    textures: Annotated[Textures, Field(default_factory=list)]
+    encodings: Annotated[dict[Text, Text], Field(max_length=_MOST_ARGUMENTS, default_factory=dict)]
+    """Argument -> the layout that the kernel reads or writes it in, for people: the others are as they are given."""
+    expected: Expected | None = None
+    compiler: Text | None = None
+    """Where it is another one than the kernel's."""
 
 
 class _Numerics(Message):
@@ -139,6 +146,7 @@ def launches_sha256(document: Mapping[str, Any]) -> str:
     variants = [
         {
             **{field: variant[field] for field in ("name", "requires", "launches", "temporaries")},
+            **{field: variant[field] for field in ("expected", "textures") if variant.get(field)},
             "entry_points": [
                 {field: entry_point[field] for field in ("name", "file", "workgroup_size", "bindings")}
                 for entry_point in variant["entry_points"]
@@ -243,7 +251,7 @@ def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -
             raise _wrong(path, field, "a number stands twice")
         if entry_point.uniforms > 1:
             raise _wrong(path, field, "more than one is a uniform")
-    counts = {"argument": arguments, "temporary": len(variant.temporaries)}
+    counts = {"argument": arguments, "temporary": len(variant.temporaries), "texture": len(variant.textures)}
     for number, launch in enumerate(variant.launches):
         field = f"{place}.launches[{number}]"
         called = entry_points.get(launch.entry_point)
@@ -252,7 +260,7 @@ def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -
             raise _wrong(path, f"{field}.entry_point", f"{launch.entry_point!r} is none of the variant's ({known})")
         given, wanted = len(launch.operands), len(called.bindings) - called.uniforms
         if given != wanted:
-            raise _wrong(path, f"{field}.operands", f"{given} given, {called.name} has {wanted} storage bindings")
+            raise _wrong(path, f"{field}.operands", f"{given} given, {called.name} has {wanted} bindings for them")
         if bool(launch.uniforms) != bool(called.uniforms):
             text = f"{len(launch.uniforms)} given, {called.name} has {called.uniforms or 'no'} uniform binding"
             raise _wrong(path, f"{field}.uniforms", text)
@@ -260,6 +268,9 @@ def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -
             for kind, count in counts.items():
                 if getattr(operand, kind, -1) >= count:
                     raise _wrong(path, f"{field}.operands[{index}].{kind}", f"there are {count}")
+        misfit = check_textures(launch, called.bindings, variant.textures)
+        if misfit is not None:
+            raise _wrong(path, f"{field}.operands[{misfit[0]}]", misfit[1])
 
 
 def _check_expressions(path: Path, document: Mapping[str, Any], symbols: Sequence[Symbol]) -> None:
@@ -280,6 +291,8 @@ def _expressions(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, i
     for number, variant in enumerate(document["variants"]):
         for position, found in enumerate(variant["temporaries"]):
             yield f"variants[{number}].temporaries[{position}]", found, 0, MAX_BYTES
+        for place, found in texture_expressions(variant):
+            yield f"variants[{number}].{place}", found, 1, MOST_TEXELS
         for position, launch in enumerate(variant["launches"]):
             place = f"variants[{number}].launches[{position}]"
             for axis, found in enumerate(launch["grid"]):

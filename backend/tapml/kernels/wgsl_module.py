@@ -110,6 +110,23 @@ class Module:
                 found.append(place)
         return found
 
+    def spaces(self, declared: Declaration) -> list[str]:
+        """Of a variable: its address space, and how it is accessed."""
+        return self.texts[declared.start : declared.named]
+
+    def check_uses(self, declared: Declaration, *, elements: bool) -> None:
+        """That an expression may stand in place of a variable's name wherever its module has that. `elements`: one at a
+        time are read and written, and nothing else is. Raises NotUnderstood where its address is taken, or another
+        declaration hides it."""
+        name = self.name(declared)
+        for found in self.declarations:
+            for place in self.uses(found) if found != declared else ():
+                if self.texts[place] != name:
+                    continue
+                before, behind = self.texts[place - 1], self.texts[place + 1]
+                if before in ("&", "let", "var", "const", ">") or behind in (":", "=>") or (elements and behind != "["):
+                    raise NotUnderstood(f"{name} is not used element by element")
+
     def attributes(self, declared: Declaration) -> dict[str, list[str]]:
         """Those before its keyword: name -> the tokens in its brackets."""
         found: dict[str, list[str]] = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 _TOKEN = re.compile(
     r"\s+|//[^\n\v\f\r\x85\u2028\u2029]*|/\*|[^\W\d]\w*|\d[\w.]*|[-+*/%&|^=<>!]=|<<|>>|&&|\|\||\+\+|--|.", re.DOTALL
@@ -38,6 +40,20 @@ def tokens(wgsl: str) -> list[Token] | None:
             counted = match.start()
             found.append(Token(text, line, match.start()))
     return found
+
+
+def token_texts(wgsl: str) -> list[str] | None:
+    """The same without their places, for who reads very many texts."""
+    if "/*" in wgsl:
+        found = tokens(wgsl)
+        return None if found is None else [token.text for token in found]
+    # Nothing but white space goes on from one line to the next, and texts have few lines that are in no other.
+    return list(chain.from_iterable(map(_of_line, wgsl.split("\n"))))
+
+
+@functools.lru_cache(maxsize=8192)
+def _of_line(line: str) -> tuple[str, ...]:
+    return tuple(text for text in _TOKEN.findall(line) if not text.isspace() and not text.startswith("//"))
 
 
 def _comment_end(wgsl: str, position: int) -> int | None:

@@ -182,7 +182,10 @@ class Locate:
         verdicts = {result["id"]: result["verdict"] for results in bad.values() for result in results}
         verdicts |= dict.fromkeys(racy, "pass")
         names = [name for name, tests in failing.items() if tests]
-        with KernelMessages(self.suite, self._context.blobs, names) as messages:
+        # What failed may be a variant that the device would not take.
+        ran = {result["kernel"]: result.get("variant") for results in bad.values() for result in results}
+        alone = {name: variant for name, variant in ran.items() if variant}
+        with KernelMessages(self.suite, self._context.blobs, names, alone) as messages:
             examiner = Examiner(self._context, messages)
             trials = Trials(self._context, examiner)
             total = len(chosen) + len(rest)

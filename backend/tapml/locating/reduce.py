@@ -23,6 +23,7 @@ from tapml.results.reduce import ReducedInput, ReduceDocument, ReducedOutput, Wo
 from tapml.sharing import Repro
 from tapml.suite import CarvedTest
 from tapml.validation.context import JobContext
+from tapml.validation.every_variant import others
 from tapml.validation.results import header
 
 MOST_RUNS = 400
@@ -58,10 +59,15 @@ class Reduce:
         started = time.perf_counter()
         carved = [self.suite.tensors.get(ref) for ref in self.test.inputs]
         with KernelMessages(self.suite, self._context.blobs, [self.test.kernel]) as messages:
-            self._kernel = messages.kernel(self.test.kernel)
+            whole = messages.kernel(self.test.kernel)
             try:
-                self._load(self._kernel)
-                if not self._fails(carved):
+                # What fails may be a variant that the device would not take.
+                for kernel in (whole, *others(whole, self.device)):
+                    self._kernel = kernel
+                    self._load(kernel)
+                    if self._fails(carved):
+                        break
+                else:
                     raise InputError(
                         f"{self.test.id} passes on {self.device.name}: there is nothing to reduce "
                         "(a race may fail now and then: `tapml locate` runs it several times)"
@@ -71,14 +77,14 @@ class Reduce:
                 workgroups = self._fewer_workgroups(inputs)
             finally:
                 self._context.free(freed(_LIBRARY))
-            kernel, interrupted = self.test.kernel, self._context.cancel.requested
-            edited = [kernel] if messages.edited(kernel) else []
-            digests = {kernel: messages.digest(kernel)}
+            name, interrupted = self.test.kernel, self._context.cancel.requested
+            edited = [name] if messages.edited(name) else []
+            digests = {name: messages.digest(name)}
         return {
             "format": "tapml.reduce/1",
             **header(self.suite, [self.device], interrupted=interrupted, edited=edited, digests=digests),
             "test": self.test.id,
-            "kernel": kernel,
+            "kernel": name,
             "runs": self._budget.spent,
             "seconds": round(time.perf_counter() - started, 4),
             "inputs": [

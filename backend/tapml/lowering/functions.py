@@ -16,8 +16,10 @@ from tvm import relax
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import sha256, unique
+from tapml.lowering.in_place import Accepts
 from tapml.lowering.lower import Lowered, lower, short_name
 from tapml.lowering.operator import Operator
+from tapml.lowering.unfused import Unfused
 from tapml.operators.document import to_json_text
 from tapml.program import Node, NodeKind, ValueKind
 from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
@@ -37,6 +39,7 @@ def lower_functions(
     names: Mapping[str, str] = MappingProxyType({}),
     functions: Fixed = ONE,
     beside: Mapping[str, tuple[tvm.IRModule, int]] = MappingProxyType({}),
+    accepts: Accepts | None = None,
 ) -> Lowered:
     """`lower`, once for each of `functions`, and of each module in `beside`, which has so many inputs and nothing else.
     Raises InputError as that does, and for a symbol that is not there."""
@@ -46,9 +49,9 @@ def lower_functions(
             raise InputError(f"function {name} is to have a fixed {min(unknown)}, which the model has not")
         fixed = relax.transform.BindSymbolicVars(dict(sizes), MAIN)(module) if sizes else module
         free = [symbol for symbol in symbols if symbol.name not in sizes]
-        made.add(name, lower(fixed, input_count, free, names), input_count)
+        made.add(name, lower(fixed, input_count, free, names, accepts), input_count)
     for name, (other, count) in beside.items():
-        made.add(name, lower(other, count), count)
+        made.add(name, lower(other, count, accepts=accepts), count)
     return made.lowered()
 
 
@@ -66,6 +69,7 @@ class _Together:
         self._of_bytes: dict[tuple[SymbolicType, str], str] = {}
         self._operators: dict[str, Operator] = {}
         self._values = self._nodes = 0
+        self._unfused: dict[str, Unfused | None] = {}
 
     def add(self, name: str, found: Lowered, input_count: int) -> None:
         function = found.model.functions[MAIN]
@@ -86,6 +90,7 @@ class _Together:
         kernels = {operator.name: self._kernel(operator, name) for operator in found.operators}
         nodes = [self._node(number, node, ids, kernels) for number, node in enumerate(function.nodes)]
         inputs, outputs = (tuple(ids[value] for value in named) for named in (function.inputs, function.outputs))
+        self._unfused[name] = found.unfused.get(MAIN)
         self._functions[name] = Function(values, nodes, inputs, outputs)
         self._inputs += inputs
         self._parameters = self._parameters or given
@@ -95,7 +100,7 @@ class _Together:
         model = ModelProgram(self._symbols, self._functions)
         model.check()
         arguments = [*self._inputs, *self._parameters, *self._constants]
-        return Lowered(model, arguments, self._constants, [*self._operators.values()])
+        return Lowered(model, arguments, self._constants, [*self._operators.values()], self._unfused)
 
     def _id(self, value: str) -> str:
         """Of a value: its own in the first function, one that is not taken in others."""

@@ -6,10 +6,12 @@ comes from code generation, runtime, driver or browser, never from a different g
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +25,7 @@ from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
 from tapml.lowering.as_it_lies import with_weights_as_they_lie
 from tapml.lowering.fuse import fuse, with_narrow_joins
+from tapml.lowering.in_place import Accepts, with_moves_in_place
 from tapml.lowering.legalize import legalized
 from tapml.lowering.names import names_of_results
 from tapml.lowering.operator import Operator
@@ -30,8 +33,10 @@ from tapml.lowering.plain_moves import with_plain_moves
 from tapml.lowering.pooling import with_bounded_windows
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.lowering.sizes import expression_of
+from tapml.lowering.slices import with_slices
 from tapml.lowering.specialize import specialized
 from tapml.lowering.squares import with_means_of_squares
+from tapml.lowering.unfused import Unfused, unfused
 from tapml.operators.document import to_json_text
 from tapml.operators.external import External, external_of
 from tapml.operators.program import OperatorProgram
@@ -70,6 +75,8 @@ class Lowered:
     constants: dict[str, np.ndarray]
     operators: list[Operator]
     """One for each kernel, in topological order of their first call."""
+    unfused: Mapping[str, Unfused | None] = field(default_factory=dict)
+    """By function, its operators before any was fused with another."""
 
     def documents(self) -> dict[str, str]:
         """By name, the document of each operator's program (tapml.operator/2) or of who computes it (tapml.external/1).
@@ -98,15 +105,32 @@ def lower(
     input_count: int,
     symbols: Sequence[Symbol] = (),
     names: Mapping[str, str] = MappingProxyType({}),
+    accepts: Accepts | None = None,
 ) -> Lowered:
     """Decompose, legalize and fuse `main`, then read the program off it.
 
-    `names`: variable of `main` -> the model's own name of that value, which the program's value has then.
+    What cannot be lowered where moves are read in place is lowered without.
+
+    `names`: variable of `main` -> the model's own name of that value, which the program's value has then. `accepts`:
+    which moves are read in place (in_place.py); by default none is.
 
     `main` takes `input_count` inputs, then parameters, all tensors; sizes of the inputs may be variables that have the
     names of `symbols`.
     Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
     """
+    if accepts is not None:
+        with contextlib.suppress(InputError):
+            return _lowered(module, input_count, symbols, names, accepts)
+    return _lowered(module, input_count, symbols, names, None)
+
+
+def _lowered(
+    module: tvm.IRModule,
+    input_count: int,
+    symbols: Sequence[Symbol],
+    names: Mapping[str, str],
+    accepts: Accepts | None,
+) -> Lowered:
     transform = relax.transform
     operators = tvm.ir.transform.Sequential(
         [
@@ -130,15 +154,20 @@ def lower(
         with quiet_tvm(), tvm.target.Target("webgpu"):
             plain = with_means_of_squares(with_plain_moves(module))
             written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(plain)))
+            if accepts is not None:
+                written = with_slices(written)
             legal = operators(specialized(written))
             legal, fused = fuse(legal)
             lowered = kernels(fused)
+            if accepts is not None:
+                lowered = with_moves_in_place(lowered, partial(_operators, input_count, symbols), accepts)
     except Exception as error:  # TVM's own types, without a common base
         raise _refused(module, operators, error, names) from error
     of_results = names_of_results(legal, fused) if names else {}
     own = {result: names[variable] for result, variable in of_results.items() if variable in names}
     own |= {given.name: names[given.name] for given in lowered["main"].params if given.name in names}
-    return read_lowered(lowered, input_count, symbols, own)
+    read = read_lowered(lowered, input_count, symbols, own)
+    return replace(read, unfused={MAIN: unfused(legal, {symbol.name for symbol in symbols})})
 
 
 def _refused(module: tvm.IRModule, passes: Any, error: Exception, names: Mapping[str, str]) -> InputError:
@@ -171,6 +200,11 @@ def read_lowered(
     """The program of a module that is lowered already. `names`: variable -> the model's own name of it. Raises
     InputError where it is not."""
     return _ProgramReader(module, input_count, symbols, names).lowered()
+
+
+def _operators(input_count: int, symbols: Sequence[Symbol], module: tvm.IRModule) -> dict[str, Operator]:
+    """Of a lowered module, by the PrimFunc that each is of; where one is several, at other sizes, the first."""
+    return _ProgramReader(module, input_count, symbols, {}).by_function()
 
 
 class _ProgramReader:
@@ -210,6 +244,13 @@ class _ProgramReader:
         model = ModelProgram(self._symbols, {MAIN: function})
         model.check()
         return Lowered(model, [*self._arguments, *self._constants], self._constants, [*self._operators.values()])
+
+    def by_function(self) -> dict[str, Operator]:
+        found: dict[str, Operator] = {}
+        self.lowered()
+        for (function, _), kernel in self._kernels.items():
+            found.setdefault(function, self._operators[kernel])
+        return found
 
     def _lift(self, constant: Any) -> None:
         """A tensor in main's body is a parameter, equal ones the same one: a suite stores tensors as files."""

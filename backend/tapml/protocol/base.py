@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
 from tapml.encodings import Encoding, check_encoding
-from tapml.first_error import FirstErrorModel
+from tapml.first_error import FirstErrorModel, in_words
 
 PROTOCOL_VERSION = 8
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
@@ -32,7 +32,10 @@ class Message(FirstErrorModel):
     )
 
 
-Digest = TypeAliasType("Digest", Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")])
+Digest = TypeAliasType(
+    "Digest",
+    Annotated[str, Field(pattern=in_words(r"^[0-9a-f]{64}$", "a SHA-256 digest is 64 of the digits 0-9 and a-f"))],
+)
 """Lower-case hexadecimal SHA-256 of bytes that `/blobs/<digest>` serves."""
 
 DType = TypeAliasType("DType", Literal["float32", "float16", "int32", "uint32", "int8", "uint8", "bool"])

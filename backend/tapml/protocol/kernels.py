@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import TypeAliasType
 
 from tapml.expressions import CheckedExpression, Expression, Symbol, checked
@@ -23,11 +23,46 @@ class Requires(Message):
     """GPUSupportedLimits name -> least value; for "subgroupMaxSize" and names that start with "min", greatest."""
 
 
+TextureDimension = Literal["2d", "2d-array", "3d"]
+"""A GPUTextureViewDimension."""
+
+TexelFormat = Literal["r32float", "r32sint", "r32uint", "rgba16float", "rgba32float", "rgba32sint", "rgba32uint"]
+"""A GPUTextureFormat that every device can write."""
+
+MOST_TEXELS = 2**15
+"""Along one axis of a texture: more than any device has."""
+
+NUMBERS: dict[str, Literal["f32", "i32", "u32"]] = {"float": "f32", "sint": "i32", "uint": "u32"}
+"""What WGSL reads of a texture, by how the name of its format ends."""
+
+
+class TextureBinding(Message):
+    """What a binding of a texture takes."""
+
+    dimension: TextureDimension
+    numbers: Literal["f32", "i32", "u32"]
+    """What the kernel's text has of a texel."""
+    format: TexelFormat | None = None
+    """Of one that is written."""
+
+
 class Binding(Message):
-    """One binding of group 0. At most one of an entry point is a uniform."""
+    """One binding of group 0: a buffer, or a texture. At most one of an entry point is a uniform."""
 
     binding: Annotated[int, Field(ge=0, lt=1000)]
-    access: Literal["read", "read_write", "uniform"]
+    access: Literal["read", "read_write", "write", "uniform"]
+    """Textures are read or written, buffers the others."""
+    texture: TextureBinding | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Binding:
+        if self.texture is None and self.access == "write":
+            raise ValueError("only a texture is written and not read")
+        if self.texture is not None and self.access not in ("read", "write"):
+            raise ValueError(f"a texture is read or written, not {self.access}")
+        if self.texture is not None and (self.texture.format is None) == (self.access == "write"):
+            raise ValueError("a texture that is written has a format, one that is read has none")
+        return self
 
 
 class EntryPoint(Message):
@@ -53,8 +88,14 @@ class TemporaryOperand(Message):
     temporary: Annotated[int, Field(ge=0)]
 
 
-Operand = TypeAliasType("Operand", ArgumentOperand | TemporaryOperand)
-"""What is bound to one storage binding of an entry point."""
+class TextureOperand(Message):
+    """One of the variant's textures."""
+
+    texture: Annotated[int, Field(ge=0)]
+
+
+Operand = TypeAliasType("Operand", ArgumentOperand | TemporaryOperand | TextureOperand)
+"""What is bound to one binding of an entry point that is no uniform."""
 
 
 class Uniform(Message):
@@ -74,11 +115,33 @@ class Launch(Message):
 
     entry_point: Name
     operands: list[Operand]
-    """One for each storage binding of the entry point, in the order of their numbers."""
+    """One for each binding of the entry point but the uniform, in the order of their numbers."""
     uniforms: list[Uniform]
     """What the uniform binding holds, one after the other; none where the entry point has no such binding."""
     grid: Annotated[list[CheckedExpression], Field(min_length=3, max_length=3)]
     """Workgroups along x, y, z."""
+
+
+Expected = Annotated[
+    dict[
+        Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?$", max_length=100)],
+        Annotated[float, Field(gt=0, allow_inf_nan=False)],
+    ],
+    Field(max_length=50),
+]
+"""Class of devices (docs/choosing.md) -> microseconds that a call is expected to take there."""
+
+
+class TextureTemporary(Message):
+    """A texture that lives for one call."""
+
+    dimension: TextureDimension
+    format: TexelFormat
+    size: Annotated[list[CheckedExpression], Field(min_length=3, max_length=3)]
+    """Width, height, and depth or layers, in texels."""
+
+
+Textures = Annotated[list[TextureTemporary], Field(max_length=100)]
 
 
 class Variant(Message):
@@ -91,6 +154,8 @@ class Variant(Message):
     """The dispatches of one call, in order."""
     temporaries: list[CheckedExpression]
     """Bytes of scratch buffers that live for one call."""
+    textures: Annotated[Textures, Field(default_factory=list)]
+    expected: Expected | None = None
 
 
 class Overwrite(Message):
@@ -103,7 +168,8 @@ class Overwrite(Message):
 
 
 class Kernel(Message):
-    """What one operator compiles to. A device takes the first variant whose requirements it meets."""
+    """What one operator compiles to. Of the variants whose requirements it meets a device takes the one that is
+    expected to take the least time there, or the first, where that is not known of all of them."""
 
     kernel: Name
     symbols: Annotated[list[Symbol], Field(max_length=100)]

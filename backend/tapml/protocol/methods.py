@@ -317,6 +317,9 @@ class ExecuteSeconds(Message):
     compile: float
     run: float
     total: float
+    cpu: float | None = None
+    """CPU time of the runner's process while commands ran, that of a GPU in software among it; null where the runner
+    does not know it."""
 
 
 class MemoryUse(Message):

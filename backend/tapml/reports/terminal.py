@@ -11,6 +11,8 @@ from rich.text import Text
 
 from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table, show_facts
+from tapml.reports.fusion import fusion, fusion_text
+from tapml.reports.moves import moves_of, moves_texts
 from tapml.reports.plain import generation_text
 from tapml.results.base import DeviceDocument, DeviceFacts, Header, ModelMetric, distrust, label_of
 from tapml.results.checks import RESULTS
@@ -189,6 +191,7 @@ def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
     generator = manifest["generator"]
     graph, captured = suite.model_graph, len(suite.imported.tests)
     imported = f", {captured} of them imported" if captured else ""
+    fused = fusion(suite)
     rows = [
         ("suite", f"{suite.name} ({suite.path})"),
         ("model", f"{model.get('title', '')} from {model['source']}, sha256 {str(model['sha256'])[:16]}..."),
@@ -201,6 +204,8 @@ def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
             f"{counted(len(graph.nodes), 'node')} ({counted(len(graph.kernel_nodes), 'kernel call')}), "
             f"{counted(len(suite.kernels), 'kernel')}, {counted(len(suite.tests), 'test')}{imported}",
         ),
+        *(("fused", fusion_text(found, len(fused) > 1)) for found in fused),
+        *(("moves", text) for text in moves_texts(moves_of(suite))),
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]
     rows += [("state", f"{state.name} {state.type}") for state in suite.program.states]

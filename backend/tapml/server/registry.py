@@ -130,6 +130,7 @@ def detail(suite_id: str, suite: Suite) -> dict[str, Any]:
                 "compiler": bundle["compiler"]["name"],
                 "unsupported": bundle["unsupported"],
                 "variants": [variant["name"] for variant in bundle["variants"]],
+                "encodings": {one["name"]: one["encodings"] for one in bundle["variants"] if one.get("encodings")},
                 "files": [entry["file"] for variant in bundle["variants"] for entry in variant["entry_points"]],
             }
         )

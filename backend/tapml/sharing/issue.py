@@ -176,8 +176,9 @@ def _bindings(document: ReproDocument, entry: Mapping[str, Any], launch: Mapping
             held = f"uniform: {values}"
         else:
             operand = next(buffers)
-            temporary = f"temporary buffer {operand.get('temporary')}"
-            held = names[operand["argument"]] if "argument" in operand else temporary
+            kind, number = next(iter(operand.items()))
+            scratch = f"texture {number}" if kind == "texture" else f"temporary buffer {number}"
+            held = names[number] if kind == "argument" else scratch
         rows.append(f"| {binding['binding']} | {cell(held)} |")
     return ["| binding | holds |", "| --- | --- |", *rows, ""]
 

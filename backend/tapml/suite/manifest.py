@@ -44,6 +44,13 @@ class GeneratorDocument(Open):
     version: Line
 
 
+class UnfusedDocument(Open):
+    """A call's operators, each by itself, and the bytes that they read and write."""
+
+    operators: Annotated[int, Field(ge=0)]
+    bytes: Annotated[int, Field(ge=0)]
+
+
 class StepDocument(Open):
     """One input that was given to the model, and what it made of it."""
 
@@ -53,6 +60,7 @@ class StepDocument(Open):
     """Of the program; null where it has one, or `main` is meant."""
     sizes: Sizes = Field(default_factory=dict)
     """Of the function's symbols."""
+    unfused: UnfusedDocument | None = None
     inputs: dict[Line, RefDocument]
     outputs: list[RefDocument]
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 
 from tapml.devices import Device
 from tapml.devices.calls import Telling
@@ -21,10 +22,12 @@ from tapml.protocol.session import VALIDATE
 from tapml.results.base import device_label, label_of
 from tapml.results.earlier import Earlier, as_now, replaced
 from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader, counts
+from tapml.results.verdicts import FAILING
 from tapml.suite import CarvedTest, Suite
 from tapml.text import counted
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancelled
+from tapml.validation.every_variant import failures
 from tapml.validation.journal import Journal, left_behind
 from tapml.validation.remaining import Remaining
 from tapml.validation.results import header, keep, reported_result, result_without_run
@@ -75,6 +78,8 @@ class OperatorRun:
         self._lock = threading.Lock()
         self._results: dict[tuple[str, str], TestResult] = {}
         self._seconds: dict[str, dict[str, float]] = {}
+        self._failing: dict[tuple[str, str], TestResult] = {}
+        """Of variants that the device would not choose, which run before."""
         self._interrupted = False
         self._journals: dict[str, Journal] = {}
         self.edited: dict[str, bool] = {}
@@ -135,6 +140,8 @@ class OperatorRun:
         remaining = Remaining(len({test.kernel for test in todo}), len(todo))
         by_itself = False  # each kernel in a call of its own
         try:
+            failing = failures(self._context, device, todo, messages, partial(_one_call, messages=messages))
+            self._failing.update({(device.id, test): result for test, result in failing.items()})
             while todo:
                 self._context.cancel.check()
                 part = _one_call(_one_kernel(todo) if by_itself else todo, messages)
@@ -189,6 +196,9 @@ class OperatorRun:
         return called.result.seconds.model_dump()
 
     def _record(self, device: Device, test: CarvedTest, result: TestResult, left: float | None = None) -> None:
+        failing = self._failing.get((device.id, test.id))
+        if failing is not None and result["verdict"] not in FAILING:
+            result = failing
         with self._lock:
             self._results[(device.id, test.id)] = result
         self._journals[device.id].write(result)

@@ -31,11 +31,13 @@ export function watch() {
   if (device) watched = { set: device.createQuerySet({ type: "timestamp", count: 2 * MOST }), count: 0 };
 }
 
-/** The share of the time between the first watched pass and the last in which none ran; null without timestamps. */
-export async function idle() {
+/** How many passes were watched, ns in which one of them ran at least, and from the first to the last; null without timestamps. */
+export async function passes() {
   if (!watched?.count) return null;
   const { set, count } = watched;
   watched = null;
+  // What is encoded by now is submitted by then: passes that are not have no times.
+  await new Promise((resolve) => setTimeout(resolve, 50));
   const size = 16 * count;
   const resolved = device.createBuffer({ size, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
   const read = device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
@@ -54,5 +56,11 @@ export async function idle() {
     busy += Math.max(0, to - Math.max(from, end));
     end = Math.max(end, to);
   }
-  return end > begin ? 1 - busy / (end - begin) : null;
+  return { count, busy, whole: end - begin };
+}
+
+/** The share of the time between the first watched pass and the last in which none ran; null without timestamps. */
+export async function idle() {
+  const found = await passes();
+  return found?.whole > 0 ? 1 - found.busy / found.whole : null;
 }

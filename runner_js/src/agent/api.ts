@@ -85,6 +85,8 @@ export interface Task {
 export interface AgentEvents {
   installed: Task;
   removed: Task;
+  /** An answer of the service was acted on: what is held now. */
+  pulled: ReadonlyMap<string, Task>;
   emitted: Emitted;
   failed: TaskFailure;
   ran: TaskRun;
@@ -132,6 +134,8 @@ export interface AgentOptions {
   /** What the page declares of its user. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>>;
   readonly gpu?: { readonly vendor: string; readonly architecture: string };
+  /** Billions of multiplications a second: `speed()` of @tapml/agent/gpu measures it, null where there is no GPU. */
+  readonly speed?: number | null;
   /** A grant of the page's server, which opens the exclusive files of whoever is logged in. */
   readonly grant?: () => Promise<string | null>;
   /** Origins that tasks may fetch from: none if nothing is said. */
@@ -140,8 +144,14 @@ export interface AgentOptions {
   readonly least?: Readonly<Record<string, string>>;
   /** `load` of @tapml/runtime, by which tasks run their models. */
   readonly load?: (url: string, options: { fetch: typeof fetch; cache: boolean }) => Promise<TaskModel>;
+  /** `arraysOnGpu` of @tapml/agent/gpu: where the page is cross-origin isolated, large arrays and images of tasks are computed on its GPU. */
+  readonly arrays?: { connect(): { readonly port: MessagePort; readonly least: number } };
   /** The page's setting: whether what its user's GPU computed for a task's models may leave, with the inputs. Without it nothing is sampled. */
   readonly consent?: (what: { readonly task: string; readonly version: string }) => boolean;
+  /** The page's setting: whether the service is told how runs ended (never what they computed). As `consent` says where this is left out; it is where neither is given. */
+  readonly reports?: (what: { readonly task: string; readonly version: string }) => boolean;
+  /** Wheels that the page serves, of the VM's Python: tasks may import what is in them. */
+  readonly packages?: readonly string[];
   /** A name in place of the one drawn at random: that which a simulation step gives to its browser. */
   readonly device?: string;
   /** The folder with the package's files, with a / at the end: beside this module if nothing is said. */

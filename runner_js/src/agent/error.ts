@@ -14,6 +14,8 @@ export class AgentError extends Error {
     readonly sentence: string,
     /** What to do about it. */
     readonly fix: string,
+    /** What the service answered, where that is what is wrong. */
+    readonly status: number | null = null,
   ) {
     super(`${sentence}: ${fix}`);
   }

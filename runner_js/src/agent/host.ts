@@ -1,6 +1,7 @@
 /** What a task may use of its page, as its signed configuration and the page say. */
 import type { AgentOptions, Found, TaskConfiguration, TaskModel } from "./api";
 import type { ModelTensor } from "./messages";
+import { atMost } from "./pull";
 import type { Sampler } from "./samples";
 import type { TaskTables } from "./storage/tables";
 import type { Host } from "./vm";
@@ -52,9 +53,7 @@ export class TaskHost implements Host {
       ...{ method, body: method === "POST" ? body : null, credentials: "omit", redirect: "error" },
       referrerPolicy: "no-referrer",
     });
-    const data = new Uint8Array(await answer.arrayBuffer());
-    if (data.length > MOST_ANSWER) throw new Error(`${href} gives more than ${MOST_ANSWER} bytes`);
-    return [answer.status, data];
+    return [answer.status, await atMost(answer, MOST_ANSWER, href)];
   }
 
   async model(path: string, inputs: Record<string, ModelTensor>): Promise<unknown[]> {

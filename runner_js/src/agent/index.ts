@@ -156,7 +156,9 @@ class PageAgent implements Agent {
       const { install, remove } = read();
       for (const name of remove) this.remove(name);
       for (const offer of install) if (!this.ended.signal.aborted) await this.install(offer);
-      if (!this.ended.signal.aborted) await this.keep();
+      if (this.ended.signal.aborted) return;
+      await this.keep();
+      this.say("pulled", this.tasks);
     });
     this.applying = done.catch(() => {});
     return done;
@@ -165,12 +167,21 @@ class PageAgent implements Agent {
   private async install(offer: Offer): Promise<void> {
     const { task: name, version, manifest } = offer;
     if (this.held.get(name)?.offer.manifest === manifest) return;
+    const failed = (cause: unknown): void => {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      this.say("failed", { task: name, version, kind: "pull", message, at: Date.now() });
+    };
+    const least = this.options.least?.[name];
+    if (least !== undefined && compareVersions(version, least) < 0) {
+      // The page's own rule, which says nothing against the version.
+      failed(new AgentError("untrusted", `${name} ${version} is older than ${least}`, "ask another service"));
+      return;
+    }
+    let whole = false;
     try {
-      const least = this.options.least?.[name];
-      if (least !== undefined && compareVersions(version, least) < 0)
-        throw new AgentError("untrusted", `${name} ${version} is older than ${least}`, "ask another service");
       const found = await pullVersion(this.source, offer);
       if (this.ended.signal.aborted) return;
+      whole = true;
       const held = this.prepared(found);
       await this.held.get(name)?.host.write();
       void this.drop(name);
@@ -178,8 +189,8 @@ class PageAgent implements Agent {
       held.task.begin();
       this.say("installed", held.task);
     } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      this.say("failed", { task: name, version, kind: "pull", message, at: Date.now() });
+      failed(cause);
+      if (this.reported({ task: name, version })) void this.reports.notInstalled(offer, whole, cause);
     }
   }
 
@@ -208,12 +219,20 @@ class PageAgent implements Agent {
       ran: (run) => {
         this.say("ran", run);
         // First what it computed, by which the report's step is judged.
-        void host.sampled().then((sampled) => this.reports.report(run, sampled));
+        void host.sampled().then((sampled) => {
+          if (this.reported(run)) void this.reports.report(run, sampled);
+        });
       },
       failed: (failure: TaskFailure) => this.say("failed", failure),
       now: () => performance.now(),
     });
     return { offer, task, host };
+  }
+
+  /** By the page's word on reports, or else by that on all that leaves. */
+  private reported(what: { task: string; version: string }): boolean {
+    const { consent, reports = consent } = this.options;
+    return reports?.(what) ?? true;
   }
 
   private sampler({ task, version, sampling }: Offer): Sampler | null {
@@ -248,7 +267,8 @@ class PageAgent implements Agent {
         main,
         emits,
       };
-      return Vm.start({ ...given, tables: keeps?.tables ?? {} }, host);
+      const { arrays, packages = [] } = this.options;
+      return Vm.start({ ...given, tables: keeps?.tables ?? {}, arrays, packages }, host);
     };
     const known = await this.snapshot;
     if (known !== null) return await begin(known);

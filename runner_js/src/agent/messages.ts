@@ -1,4 +1,5 @@
 /** What agent and VM say to each other. The agent believes nothing that comes out of a VM: `vm.ts` checks it. */
+import type { Connection } from "./gpu/messages";
 import type { TableMessage } from "./storage/messages";
 import type { Tables } from "./storage/types";
 
@@ -11,6 +12,10 @@ export interface Start {
   /** Whether to give one. */
   makeSnapshot: boolean;
   interrupt: SharedArrayBuffer | null;
+  /** Who computes large arrays. */
+  gpu: Connection | null;
+  /** Addresses of wheels of the page's. */
+  packages: string[];
   files: [path: string, data: Uint8Array][];
   main: string;
   /** Names that may be emitted. */

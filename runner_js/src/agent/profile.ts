@@ -30,9 +30,17 @@ export function drawDevice(): string {
 
 /** The header's value, in ASCII. Throws an AgentError where it is too long. */
 export function profileHeader(device: string, options: AgentOptions, holds: Record<string, string>): string {
-  const { app, gpu, attributes } = options;
+  const { app, gpu, speed, attributes } = options;
   const browser = browserOf(globalThis.navigator?.userAgent ?? "");
-  const profile = { device, app, browser, ...(gpu && { gpu }), ...(attributes && { attributes }), holds };
+  const profile = {
+    device,
+    app,
+    browser,
+    ...(gpu && { gpu }),
+    speed,
+    ...(attributes && { attributes }),
+    holds,
+  };
   const text = JSON.stringify(profile).replace(
     /[\u007f-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,

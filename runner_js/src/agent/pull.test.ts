@@ -35,8 +35,9 @@ describe("a version that the page's key signed is installed, and kept", () => {
     const agent = await createAgent(options);
     const installed: string[] = [];
     agent.on("installed", ({ name }) => installed.push(name));
+    agent.on("pulled", (tasks) => installed.push(`all: ${[...tasks.keys()].join()}`));
     await agent.pull();
-    expect(installed).toEqual(["shop/a"]);
+    expect(installed).toEqual(["shop/a", "all: shop/a"]);
     expect(agent.tasks.get("shop/a")?.configuration.triggers).toEqual([["enter", "*", "**", "exit"]]);
     expect(JSON.parse(agent.profile()).holds).toEqual({ "shop/a": "1.2" });
     agent.close();
@@ -45,7 +46,7 @@ describe("a version that the page's key signed is installed, and kept", () => {
     const later = await createAgent(options);
     expect(later.device).toBe(agent.device);
     expect([...later.tasks.keys()]).toEqual(["shop/a"]);
-    expect(service.asked.filter((path) => path.startsWith("blobs/"))).toEqual([]);
+    expect(service.asked).toEqual([]);
     service.answer = { install: [], remove: ["shop/a"] };
     await later.pull();
     expect([...later.tasks.keys()]).toEqual([]);
@@ -129,6 +130,7 @@ describe("what is not the page's key's is never run", () => {
       ["answers 404", () => void service.files.delete(`manifests/${offer.manifest}.sig`)],
     ];
     for (const [sentence, change, offered = offer] of wrong) {
+      service.reports.length = 0;
       service.files.clear();
       for (const [name, data] of good) service.files.set(name, data);
       await change();
@@ -136,19 +138,67 @@ describe("what is not the page's key's is never run", () => {
       const [held, failed] = await pulled({ store: memoryStore() });
       expect(held).toEqual([]);
       expect(failed.map(({ message }) => message).join()).toContain(sentence);
+      const { task, version } = offered as typeof offer;
+      const what = sentence === "answers 404" ? "missing" : "untrusted";
+      const report = { task, version, failed: true, ms: null, failure: { kind: "pull", what } };
+      await expect.poll(() => service.reports).toEqual([report]);
     }
+  });
+
+  it("one that no device can install is reported once by a page, where the page's user wants reports", async () => {
+    service.answer = {
+      install: [await service.publish("shop/a", "1.2", { "main.pyc": "bytecode" })],
+      remove: [],
+    };
+    const agent = await createAgent(options);
+    const failed: string[] = [];
+    agent.on("failed", ({ message }) => failed.push(message));
+    await agent.pull();
+    await agent.pull();
+    expect(failed.map((message) => message.includes("has no task.json"))).toEqual([true, true]);
+    const failure = { kind: "pull", what: "task.json" };
+    await expect
+      .poll(() => service.reports)
+      .toEqual([{ task: "shop/a", version: "1.2", failed: true, ms: null, failure }]);
+    agent.close();
+
+    await pulled({ reports: () => false });
+    expect(service.reports).toHaveLength(1);
+
+    service.answer = {
+      install: [await service.publish("shop/a", "1.3", { ...FILES, "task.json": "{}" })],
+      remove: [],
+    };
+    await pulled({ store: memoryStore() });
+    await expect.poll(() => service.reports[1]).toMatchObject({ version: "1.3", failed: true, failure });
+  });
+
+  it("a service that is away for a moment is no failure of the version", async () => {
+    service.answer = { install: [await service.publish("shop/a", "1.2", FILES)], remove: [] };
+    for (const away of [
+      async () => new Response(null, { status: 500 }),
+      async () => {
+        throw new TypeError("the network is gone");
+      },
+    ]) {
+      const answering = (async (url: string, init: RequestInit = {}) =>
+        String(url).includes("/manifests/") ? await away() : await service.fetch(url, init)) as typeof fetch;
+      const [held, failed] = await pulled({ fetch: answering, store: memoryStore() });
+      expect([held, failed.map(({ kind }) => kind)]).toEqual([[], ["pull"]]);
+    }
+    expect(service.reports).toEqual([]);
   });
 
   it("a kept file that was changed is downloaded again; an older version than the page wants is refused", async () => {
     const offer = await service.publish("shop/a", "1.2", FILES);
     service.answer = { install: [offer], remove: [] };
     const store = memoryStore();
-    for (const name of service.files.keys())
-      if (name.startsWith("blobs/")) await store.set(name, utf8("evil"));
+    for (const name of service.files.keys()) await store.set(name, utf8("evil"));
     expect((await pulled({ store }))[0]).toEqual(["shop/a 1.2"]);
     const [held, failed] = await pulled({ store: memoryStore(), least: { "shop/a": "1.10" } });
     expect(held).toEqual([]);
     expect(failed[0]?.message).toContain("shop/a 1.2 is older than 1.10");
+    expect(service.reports).toEqual([]);
   });
 });
 
@@ -248,6 +298,10 @@ describe("documents are read strictly", () => {
 });
 
 it("the profile is one line of ASCII, and not too long", () => {
+  const fast = JSON.parse(profileHeader("d".repeat(16), { ...options, speed: 310.5 }, {})) as {
+    speed: number;
+  };
+  expect(fast.speed).toBe(310.5);
   const told = profileHeader("d".repeat(16), { ...options, attributes: { habit: "nächtlich" } }, {});
   expect(told).toMatch(/^[ -~]+$/);
   expect(JSON.parse(told).attributes.habit).toBe("nächtlich");

@@ -1,5 +1,6 @@
 /** What the agent tells the service by itself: how runs of tasks ended, and what was sampled. */
 import type { TaskRun } from "./api";
+import type { Offer } from "./documents";
 import { AgentError } from "./error";
 import type { Source } from "./pull";
 
@@ -23,8 +24,20 @@ export function placeOf(traceback: string): string {
   return type === undefined || !place ? "" : `${type} at ${place[1]}:${place[2]}`;
 }
 
+/**
+ * What of a version kept it from being installed, in a word for the service; null where that says nothing of the
+ * version: the service cannot be reached or is busy, or the page's own function threw.
+ */
+function wrongWith(cause: unknown, whole: boolean): "task.json" | "untrusted" | "missing" | null {
+  if (!(cause instanceof AgentError)) return null;
+  if (whole) return "task.json";
+  return cause.kind === "untrusted" ? cause.kind : cause.status === 404 ? "missing" : null;
+}
+
 export class Reports {
   private readonly reported = new Map<string, { at: number; failed: boolean }>();
+  /** Manifests. */
+  private readonly refused = new Set<string>();
 
   constructor(
     private readonly source: Source,
@@ -38,8 +51,16 @@ export class Reports {
     if (last !== undefined && at - last.at < REPORT && (last.failed || !failed)) return;
     this.reported.set(name, { at, failed });
     const why = failure && { failure: { kind: failure.kind, what: placeOf(failure.message) } };
-    const body = JSON.stringify({ task, version, failed, ms: failed || sampled ? null : ms, ...why });
-    await this.post("reports", body, { "Content-Type": "application/json" }).catch(() => {});
+    await this.told({ task, version, failed, ms: failed || sampled ? null : ms, ...why });
+  }
+
+  /** A version that cannot be installed, once for each page load. `whole`: all files of it came. Never rejects. */
+  async notInstalled({ task, version, manifest }: Offer, whole: boolean, cause: unknown): Promise<void> {
+    const what = wrongWith(cause, whole);
+    if (what === null || this.refused.has(manifest)) return;
+    this.refused.add(manifest);
+    const told = await this.told({ task, version, failed: true, ms: null, failure: { kind: "pull", what } });
+    if (!told) this.refused.delete(manifest); // and again with the next pull
   }
 
   /** Whether the service keeps it. Rejects where it cannot be reached, or refuses it. */
@@ -49,6 +70,15 @@ export class Reports {
     if (!answer.ok)
       throw new AgentError("service", `${path} answers ${answer.status}`, "look at the service's log");
     return ((await answer.json()) as { counted?: unknown }).counted === true;
+  }
+
+  /** Whether the service has it. */
+  private async told(report: object): Promise<boolean> {
+    const type = { "Content-Type": "application/json" };
+    return await this.post("reports", JSON.stringify(report), type).then(
+      ({ ok }) => ok,
+      () => false,
+    );
   }
 
   private async post(path: string, body: BodyInit, more: Record<string, string>): Promise<Response> {

@@ -73,7 +73,10 @@ beforeEach(async () => {
 });
 
 /** What came of one run: that itself, and what the page was told of samples. */
-async function ran(more: Partial<AgentOptions>): Promise<[TaskRun, Sampled[]]> {
+async function ran(
+  more: Partial<AgentOptions>,
+  isOver = () => service.reports.length === 1,
+): Promise<[TaskRun, Sampled[]]> {
   const agent = await createAgent({
     ...{ service: SERVICE, key: service.key, app: "1", store: memoryStore(), fetch: service.fetch },
     ...{ base: "https://page.example/", spawn: madeWorker },
@@ -83,7 +86,7 @@ async function ran(more: Partial<AgentOptions>): Promise<[TaskRun, Sampled[]]> {
   agent.on("sampled", (one) => sampled.push(one));
   await agent.pull();
   const run = await (agent.tasks.get("shop/a") as NonNullable<ReturnType<typeof agent.tasks.get>>).start({});
-  await expect.poll(() => service.reports.length).toBe(1);
+  await expect.poll(isOver).toBe(true);
   agent.close();
   return [run, sampled];
 }
@@ -104,7 +107,7 @@ describe("a share of what a task's models compute leaves, where plan and page al
   });
 
   it.each([
-    ["without the page's consent", { consent: () => false }],
+    ["without the page's consent", { consent: () => false, reports: () => true }],
     ["where the page says nothing", {}],
   ])("nothing is captured %s", async (_, more) => {
     const { model, asked } = madeModel();
@@ -113,10 +116,30 @@ describe("a share of what a task's models compute leaves, where plan and page al
     expect(service.reports).toMatchObject([{ failed: false, ms: 44 }]);
   });
 
+  it("nothing at all is told where the page's user wants no reports, and no sample", async () => {
+    const asked: string[] = [];
+    const reports = ({ task, version }: { task: string; version: string }) => {
+      asked.push(`${task} ${version}`);
+      return false;
+    };
+    const [run] = await ran({ load: async () => madeModel().model, reports }, () => asked.length > 0);
+    expect(run.failed).toBe(false);
+    expect(asked).toEqual(["shop/a 1.2"]);
+    expect(service.asked.filter((path) => /^(samples|reports)/.test(path))).toEqual([]);
+  });
+
+  it("nothing but the profile leaves without consent, where the page says nothing more of reports", async () => {
+    let asked = 0;
+    const consent = () => ++asked < 0;
+    await ran({ load: async () => madeModel().model, consent }, () => asked === 2); // of a sample, of a report
+    const profiles = service.asked.filter((path) => !/^(manifests|blobs)\//.test(path));
+    expect(profiles).toEqual(["answer"]);
+  });
+
   it("nothing leaves where consent was withdrawn meanwhile", async () => {
     const { model, asked } = madeModel();
     const says = [true, false];
-    await ran({ load: async () => model, consent: () => says.shift() ?? false });
+    await ran({ load: async () => model, consent: () => says.shift() ?? false, reports: () => true });
     expect(asked).toHaveLength(1);
     expect(service.samples).toEqual([]);
   });

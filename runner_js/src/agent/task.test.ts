@@ -10,7 +10,7 @@ import type { Vm } from "./vm";
 /** As `npm run build` and `npm run build:python` made it. */
 const BASE = new URL("../../../backend/tapml/server/static/agent/", import.meta.url).href;
 const MAIN = `
-import tapml
+import asyncio, tapml
 
 seen = 0
 
@@ -49,6 +49,12 @@ async def run(event):
                 return "taken"
             except BaseException: pass
         return (await tapml.sql("SELECT count(*) AS n FROM scores"))[0]["n"]
+    if what == "flood":
+        for i in range(event["values"]):
+            tapml.emit("feature", event["value"])
+    if what == "ask":
+        asked = await asyncio.gather(*(tapml.fetch(event["url"]) for _ in range(event["times"])), return_exceptions=True)
+        return [str(one) for one in asked if isinstance(one, Exception)]
     if what == "double an array":
         import tapml.arrays as np
         x = np.asarray([event["x"]], dtype="float32").T
@@ -119,7 +125,7 @@ const run = (event: unknown, name = "shop/a"): Promise<TaskRun> =>
 
 describe("a task in Python, in a worker of its own", () => {
   it("runs, keeps its state from run to run, and knows nothing of another task's", {
-    timeout: 60_000,
+    timeout: 180_000,
   }, async () => {
     expect((await run({})).result).toBe(1);
     expect((await run({})).result).toBe(2);
@@ -132,6 +138,22 @@ describe("a task in Python, in a worker of its own", () => {
     expect(emitted.map(({ task, name, value }) => ({ task, name, value }))).toEqual([
       { task: "shop/a", name: "feature", value: { seen: 3 } },
     ]);
+  });
+
+  it("is told where it emits or asks for too much, and the page has what came before", {
+    timeout: 180_000,
+  }, async () => {
+    const last = async (event: object) =>
+      (await run(event, "shop/b")).failure?.message.trim().split("\n").at(-1);
+    emitted.length = 0;
+    expect(await last({ do: "flood", values: 1001, value: 7 })).toContain("a run emits at most 1000 values");
+    expect(emitted).toHaveLength(1000);
+    expect(await last({ do: "flood", values: 1, value: "x".repeat(999_999) })).toContain(
+      "a value that is emitted has at most 1000000 characters of JSON",
+    );
+    const { result } = await run({ do: "ask", times: 110, url: "https://open.example/a" });
+    expect(result).toEqual(Array(10).fill("100 requests of it wait already"));
+    expect((await run({}, "shop/b")).failed).toBe(false);
   });
 
   it("fetches where it declared to and the page allows it, without cookies", async () => {
@@ -153,7 +175,7 @@ describe("a task in Python, in a worker of its own", () => {
   });
 
   it("keeps rows in tables of its own, which another task's SQL does not find", {
-    timeout: 60_000,
+    timeout: 180_000,
   }, async () => {
     expect((await run({ do: "keep", name: "a", rows: 25 })).result).toBe("memory");
     expect((await run({ do: "keep", name: "b", rows: 3 }, "shop/b")).result).toBe("memory");
@@ -171,7 +193,7 @@ describe("a task in Python, in a worker of its own", () => {
   });
 
   it("is told what does not fit its tables, and the page takes nothing else", {
-    timeout: 60_000,
+    timeout: 180_000,
   }, async () => {
     const add = async (row: object, table = "scores") => {
       const { result, failure } = await run({ do: "add", table, row });
@@ -201,7 +223,9 @@ describe("a task in Python, in a worker of its own", () => {
     expect(service.reports).toContainEqual(expect.objectContaining({ task: "shop/a", failed: true }));
   });
 
-  it("is interrupted where it runs away, and ended where it does not stop", { timeout: 60_000 }, async () => {
+  it("is interrupted where it runs away, and ended where it does not stop", {
+    timeout: 180_000,
+  }, async () => {
     const spun = await run({ do: "spin" });
     expect(spun.failure?.kind).toBe("time");
     expect(spun.failure?.message).toContain("KeyboardInterrupt");
@@ -210,7 +234,7 @@ describe("a task in Python, in a worker of its own", () => {
     expect(held.failure?.kind).toBe("time");
     expect(held.failure?.message).toContain("did not stop when it was interrupted");
     expect((await run({})).failure?.message).toContain("is started again in");
-    expect((await run({}, "shop/b")).result).toBe(4);
+    expect((await run({}, "shop/b")).result).toBe(7);
   });
 
   it("gives back its models when it goes", async () => {

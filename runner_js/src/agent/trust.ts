@@ -27,18 +27,23 @@ export async function readKey(key: string): Promise<CryptoKey> {
   }
 }
 
-/** Throws an AgentError unless `signature` is the key's of `data`. */
-export async function checkSigned(
+/** Whether `signature` is the key's of `data`. */
+export async function isSigned(
   key: CryptoKey,
   what: Signed,
   data: Bytes,
   signature: Bytes,
-): Promise<void> {
+): Promise<boolean> {
   const prefix = new TextEncoder().encode(`${what}\0`);
   const signed = new Uint8Array(prefix.length + data.length);
   signed.set(prefix);
   signed.set(data, prefix.length);
-  if (!(await crypto.subtle.verify("Ed25519", key, signature, signed)))
+  return await crypto.subtle.verify("Ed25519", key, signature, signed);
+}
+
+/** Throws an AgentError where it is not. */
+export async function checkSigned(...given: Parameters<typeof isSigned>): Promise<void> {
+  if (!(await isSigned(...given)))
     throw new AgentError(
       "untrusted",
       "a manifest is not signed by the page's key",

@@ -1,5 +1,6 @@
 /** One VM, seen from the page: it is started, runs one event at a time, and is stopped. What it says is hostile input. */
-import type { Found, Tables, VmWorker } from "./api";
+import type { AgentOptions, Found, Tables, VmWorker } from "./api";
+import { MOST_ASKED, MOST_EMITTED, MOST_TEXT } from "./limits";
 import type { FromVm, ModelTensor, Reply, Start } from "./messages";
 import { MOST_ADDED } from "./storage/rows";
 
@@ -7,8 +8,6 @@ import { MOST_ADDED } from "./storage/rows";
 const GRACE = 1000;
 /** Milliseconds for a VM to start, on the slowest device. */
 const START = 120_000;
-const MOST_TEXT = 1_000_000;
-const MOST_EMITTED = 1000;
 
 export interface Outcome {
   readonly kind: "result" | "exception" | "time" | "crash";
@@ -37,6 +36,9 @@ export interface VmStart {
   readonly main: string;
   readonly emits: readonly string[];
   readonly tables: Tables;
+  readonly arrays: AgentOptions["arrays"];
+  /** Addresses of wheels. */
+  readonly packages: readonly string[];
 }
 
 type Ended = (outcome: Outcome) => void;
@@ -59,6 +61,7 @@ export class Vm {
     added: number;
   } | null = null;
   private runs = 0;
+  private asked = 0;
   private heard = false;
 
   private constructor(
@@ -71,11 +74,13 @@ export class Vm {
     given.worker.onMessage((message) => this.take(message));
     given.worker.onError((message) => this.stop(`its worker failed: ${message.slice(0, 300)}`));
     const { python, snapshot, makeSnapshot, main, tables } = given;
+    const gpu = shared && (given.arrays?.connect() ?? null);
     const start: Start = {
-      ...{ kind: "start", python, snapshot, makeSnapshot, interrupt: shared, main, tables },
+      ...{ kind: "start", python, snapshot, makeSnapshot, interrupt: shared, gpu, main, tables },
       ...{ files: [...given.files], emits: [...given.emits] },
+      packages: given.packages.map((one) => new URL(one, globalThis.location?.href).href),
     };
-    given.worker.postMessage(start);
+    given.worker.postMessage(start, gpu ? [gpu.port] : []);
   }
 
   /** Rejects with an Error that says why it could not. */
@@ -178,8 +183,11 @@ export class Vm {
     const value = parsed(text);
     if (typeof name !== "string" || !this.given.emits.includes(name) || value === undefined) return;
     // Between runs there is nothing to emit: whoever leaves something running behind is not listened to.
-    if (this.current === null || ++this.current.emitted > MOST_EMITTED) return;
-    this.host.emit(name, value);
+    if (this.current === null) return;
+    const emitted = ++this.current.emitted;
+    if (emitted <= MOST_EMITTED) this.host.emit(name, value);
+    // Those of the run before may still come. Whoever sends more has got past the VM's own side, and would keep the page busy.
+    else if (emitted > 2 * MOST_EMITTED) this.stop("it sends more than it may");
   }
 
   private added(table: unknown, row: unknown): void {
@@ -192,6 +200,8 @@ export class Vm {
   }
 
   private async reply(id: number, ask: () => Promise<unknown>): Promise<void> {
+    if (this.asked >= MOST_ASKED) return this.stop("it sends more than it may");
+    this.asked++;
     let answer: Reply;
     try {
       answer = { kind: "reply", id, value: await ask(), error: null };
@@ -203,6 +213,7 @@ export class Vm {
         error: cause instanceof Error ? cause.message : String(cause),
       };
     }
+    this.asked--;
     if (this.broken === null) this.given.worker.postMessage(answer);
   }
 }

@@ -1,4 +1,5 @@
 /** A VM: one Pyodide in a worker, with one task in it. tapml-vm.js is made of this file. */
+import { MOST_ASKED, MOST_EMITTED, MOST_TEXT } from "./limits";
 import { lockDown } from "./lockdown";
 import type { FromVm, ModelTensor, Start, ToVm } from "./messages";
 import { tableCalls } from "./storage/vm";
@@ -7,7 +8,7 @@ import { tableCalls } from "./storage/vm";
 interface Pyodide {
   FS: { mkdirTree(path: string): void; writeFile(path: string, data: Uint8Array): void };
   registerJsModule(name: string, module: object): void;
-  pyimport(name: string): { prepared(main: string): Proxy };
+  pyimport(name: string): { prepared(main: string): Proxy; install(path: string): void };
   setInterruptBuffer(buffer: Uint8Array): void;
   makeMemorySnapshot(): Uint8Array;
 }
@@ -24,6 +25,7 @@ const stringify = JSON.stringify;
 
 const waiting = new Map<number, (reply: [string, unknown]) => void>();
 let asked = 0;
+let emitted = 0;
 let runner: Runner | null = null;
 let beginRun = (): void => {};
 
@@ -57,6 +59,7 @@ async function start(given: Start): Promise<void> {
       const data = pyodide.makeMemorySnapshot().slice();
       send({ kind: "snapshot", data }, [data.buffer as ArrayBuffer]);
     }
+    await installPackages(pyodide, given.packages);
     for (const [path, data] of given.files) {
       pyodide.FS.mkdirTree(`/task/${path}`.slice(0, `/task/${path}`.lastIndexOf("/")));
       pyodide.FS.writeFile(`/task/${path}`, data);
@@ -67,8 +70,9 @@ async function start(given: Start): Promise<void> {
       ...{ emit: emitter(given.emits), fetch: request, model },
       ...kept,
     });
-    pyodide.registerJsModule("_tapml_arrays", { ...(await import("./arrays/arrays")) });
-    pyodide.registerJsModule("_tapml_images", { ...(await import("./images/images")) });
+    const { arrays, images } = await computed(given);
+    pyodide.registerJsModule("_tapml_arrays", arrays);
+    pyodide.registerJsModule("_tapml_images", images);
     if (given.interrupt) pyodide.setInterruptBuffer(new Uint8Array(given.interrupt));
     const vm = pyodide.pyimport("_tapml_vm");
     lockDown(globalThis);
@@ -87,10 +91,31 @@ async function start(given: Start): Promise<void> {
   }
 }
 
+/** Throws where one cannot be loaded. */
+async function installPackages({ FS, pyimport }: Pyodide, addresses: string[]): Promise<void> {
+  for (const [at, address] of addresses.entries()) {
+    const path = `/package${at}.whl`; // each another: what Python knows of a file it knows by its name
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error(`the page's package ${address} answers ${answer.status}`);
+    FS.writeFile(path, new Uint8Array(await answer.arrayBuffer()));
+    pyimport("_tapml_vm").install(path);
+  }
+}
+
+/** Functions of arrays and images: of large ones on the GPU, where the page has it and threads may share memory. */
+async function computed({ gpu, interrupt }: Start): Promise<{ arrays: object; images: object }> {
+  const [arrays, { images, OWN }] = [await import("./arrays/arrays"), await import("./images/images")];
+  if (gpu === null || interrupt === null) return { arrays: { ...arrays }, images: images(OWN) };
+  const { arraysOf, imagesOf, Remote } = await import("./remote");
+  const remote = new Remote(gpu, new Uint8Array(interrupt), now);
+  return { arrays: arraysOf({ ...arrays }, remote), images: images(imagesOf(OWN, remote)) };
+}
+
 async function run(id: number, event: string): Promise<void> {
   const began = now();
   let outcome: string;
   beginRun();
+  emitted = 0;
   try {
     outcome = await (runner as Runner)(event);
   } catch (cause) {
@@ -102,11 +127,15 @@ async function run(id: number, event: string): Promise<void> {
 function emitter(emits: string[]): (name: string, value: string) => void {
   return (name, value) => {
     if (!emits.includes(name)) throw new Error(`task.json does not declare that it emits ${name}`);
+    if (String(value).length > MOST_TEXT)
+      throw new Error(`a value that is emitted has at most ${MOST_TEXT} characters of JSON`);
+    if (++emitted > MOST_EMITTED) throw new Error(`a run emits at most ${MOST_EMITTED} values`);
     send({ kind: "emit", name: String(name), value: String(value) });
   };
 }
 
 function reply(ask: (id: number) => void): Promise<[string, unknown]> {
+  if (waiting.size >= MOST_ASKED) return Promise.resolve([`${MOST_ASKED} requests of it wait already`, null]);
   const id = ++asked;
   return new Promise((resolve) => {
     waiting.set(id, resolve);

@@ -1,5 +1,7 @@
 /** That a document has the form of a compiled model: every field of its type and in its range, and no other field. */
 import { checkedExpression, ExpressionError } from "../program/expressions";
+import { isBinding, MOST_TEXELS } from "../program/textures";
+import type { Binding } from "../protocol/messages";
 import type { CompiledModel } from "./generated/model";
 
 /** A compiled model that is refused; the message is one sentence. */
@@ -99,6 +101,11 @@ const number: Check = (found, where) => {
   if (typeof found !== "number" || !Number.isFinite(found)) wrong(where, "it must be a number");
 };
 
+const positive: Check = (found, where) => {
+  number(found, where);
+  if ((found as number) <= 0) wrong(where, "it must be more than 0");
+};
+
 const expression: Check = (found, where) => {
   try {
     checkedExpression(found);
@@ -107,6 +114,7 @@ const expression: Check = (found, where) => {
   }
 };
 
+const deviceClass = text(100, "[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)?");
 const index = integer(0, 2 ** 20 - 1);
 const operand = integer(0, Number.MAX_SAFE_INTEGER);
 const count = integer(0, MOST_BYTES);
@@ -212,18 +220,40 @@ const launch = fields({
   entry_point: name,
   operands: list((found, where) => {
     object(found, where);
-    fields("argument" in found ? { argument: operand } : { temporary: operand })(found, where);
+    const kind = ["argument", "texture"].find((one) => one in found) ?? "temporary";
+    fields({ [kind]: operand })(found, where);
   }, Number.POSITIVE_INFINITY),
   uniforms: list(uniform, Number.POSITIVE_INFINITY),
   grid: list(expression, 3, 3),
 });
+
+const dimension = one("2d", "2d-array", "3d");
+const texels = integer(1, MOST_TEXELS);
+const format = one(
+  "r32float",
+  "r32sint",
+  "r32uint",
+  "rgba16float",
+  "rgba32float",
+  "rgba32sint",
+  "rgba32uint",
+);
+
+const binding: Check = (found, where) => {
+  fields({
+    binding: integer(0, 999),
+    access: one("read", "read_write", "write", "uniform"),
+    "texture?": orNull(fields({ dimension, numbers: one("f32", "i32", "u32"), "format?": orNull(format) })),
+  })(found, where);
+  if (!isBinding(found as Binding)) wrong(where, "it has no such access");
+};
 
 const entryPoint = fields({
   name,
   file: text(255, "[A-Za-z0-9_][A-Za-z0-9_@+.-]*\\.wgsl"),
   wgsl: index,
   workgroup_size: list(extent, 3, 3),
-  bindings: list(fields({ binding: integer(0, 999), access: one("read", "read_write", "uniform") }), 1000),
+  bindings: list(binding, 1000),
 });
 
 const kernel = fields({
@@ -240,6 +270,8 @@ const kernel = fields({
       entry_points: list(entryPoint, 1000, 1),
       launches: list(launch, 10_000, 1),
       temporaries: list(expression, 1000),
+      "textures?": list(fields({ dimension, format, size: list(texels, 3, 3) }), 100),
+      "expected?": orNull(record(deviceClass, positive, 50)),
     }),
     100,
     1,

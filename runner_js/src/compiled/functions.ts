@@ -82,6 +82,7 @@ class Proof {
     }
     if (found.op === "dispatch") {
       this.#checkDispatch(step, found, names);
+      this.#checkAccesses(found);
       for (const part of step.parts ?? [])
         placed(part, () => this.#checkDispatch(part, part.instruction as Dispatch, names));
     } else if (found.op === "copy") this.#checkCopy(found, names);
@@ -127,7 +128,12 @@ class Proof {
     const befores = new Set(proof.overwritten.values());
     const once = all.filter((_, place) => !befores.has(place));
     this.#checkApart(once, (tensor) => written.has(tensor));
-    for (const access of proof.accesses) {
+  }
+
+  /** No part is launched alone, so what one reads may lie in the buffer that it writes into. */
+  #checkAccesses({ kernel, operands, temporaries = [] }: Dispatch): void {
+    const all = [...operands, ...temporaries];
+    for (const access of (this.kernels[kernel] as KernelProof).accesses) {
       this.algebra.spend(access.length);
       const bound = new Map<string, boolean>();
       for (const [operand, writes] of access) {

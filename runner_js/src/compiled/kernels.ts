@@ -1,6 +1,7 @@
 /** Kernels of a compiled model: that each variant is whole, and what it asks for at the sizes of a dispatch. */
 import { type Expression, ExpressionError } from "../program/expressions";
 import { storageBindings } from "../program/launches";
+import { fits } from "../program/textures";
 import { type Algebra, type Scope, shown, type Value } from "./algebra";
 import { bound, checkStored, padded } from "./bytes";
 import type {
@@ -107,20 +108,26 @@ export class KernelProof {
     const storage = storageBindings(called);
     const { operands } = launch;
     if (storage.length !== operands.length)
-      throw new ExpressionError(
-        `${where}: ${operands.length} operands for ${storage.length} storage bindings`,
-      );
+      throw new ExpressionError(`${where}: ${operands.length} operands for ${storage.length} bindings`);
     if (called.bindings.length - storage.length !== (launch.uniforms.length ? 1 : 0))
       throw new ExpressionError(`${where}: its uniforms do not fit the bindings`);
-    return storage.map(({ access }, i) => {
+    const written = new Map<number, string>();
+    return storage.flatMap((binding, i): [number, boolean][] => {
+      const { access } = binding;
       const operand = operands[i] as Launch["operands"][number];
+      const one = "texture" in operand ? operand.texture : -1;
+      if (!fits(binding, operand, variant) || (written.get(one) ?? access) !== access)
+        throw new ExpressionError(`${where}: operand ${i} does not fit its binding`);
+      // Nothing but these launches sees a texture.
+      if (one >= 0) written.set(one, access);
+      if ("texture" in operand) return [];
       const isArgument = "argument" in operand;
       const number = isArgument ? operand.argument : operand.temporary;
       if (number >= (isArgument ? this.kernel.arguments : variant.temporaries).length)
         throw new ExpressionError(`${where}: there is no ${isArgument ? "argument" : "temporary"} ${number}`);
       if (isArgument && [...this.overwritten.values()].includes(number))
         throw new ExpressionError(`${where}: it binds argument ${number}, which an output overwrites`);
-      return [isArgument ? number : this.kernel.arguments.length + number, access === "read_write"];
+      return [[isArgument ? number : this.kernel.arguments.length + number, access === "read_write"]];
     });
   }
 

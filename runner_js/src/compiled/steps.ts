@@ -89,7 +89,7 @@ export function stepsOf(
     switch (found.op) {
       case "dispatch": {
         const whole = made(...operands(where, found));
-        return { ...whole, parts: parts(where, found, whole.writes) };
+        return { ...whole, parts: parts(where, found, whole) };
       }
       case "copy":
         check(where, [found.to], true);
@@ -112,8 +112,10 @@ export function stepsOf(
     }
   };
 
-  const parts = (where: string, whole: Dispatch, writes: readonly number[]): Step[] => {
+  const parts = (where: string, whole: Dispatch, step: Pick<Step, "reads" | "writes">): Step[] => {
     if (!whole.parts?.length) return [];
+    // What the dispatch reads, and what the parts before write.
+    const known = new Set(step.reads);
     const found = partsOf(whole).map((part) => {
       const inside = `${where}: part ${title(part)}`;
       const [reads, writes, leaves] = operands(inside, part);
@@ -123,12 +125,15 @@ export function stepsOf(
         throw new ExpressionError(
           `${where}: it has parts, and temporaries or sizes or what is left undefined`,
         );
-      if (!reads.every((tensor) => whole.operands.includes(tensor)))
-        throw new ExpressionError(`${inside}: it reads what the dispatch does not`);
+      if (!reads.every((tensor) => known.has(tensor)))
+        throw new ExpressionError(
+          `${inside}: it reads what the dispatch does not, and no part before it writes`,
+        );
+      for (const tensor of writes) known.add(tensor);
       return { where: inside, instruction: part, reads, writes, leaves, blocks: [] };
     });
     const sorted = (numbers: readonly number[]) => String([...numbers].sort((a, b) => a - b));
-    if (sorted(found.flatMap((part) => part.writes)) !== sorted(writes))
+    if (sorted(found.flatMap((part) => part.writes)) !== sorted(step.writes))
       throw new ExpressionError(`${where}: its parts do not write what it writes, each once`);
     return found;
   };

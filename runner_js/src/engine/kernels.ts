@@ -6,7 +6,8 @@ import type { Gpu } from "../hal/gpu";
 import { Lru } from "../hal/lru";
 import { checkSizes, ExpressionError, type Sizes } from "../program/expressions";
 import { evaluateLaunches } from "../program/launches";
-import { firstFitting } from "../program/requirements";
+import { bestFitting } from "../program/requirements";
+import { textureBytes, texturesAt, textureTooLarge } from "../program/textures";
 import type { CompileProgress, Compiling, ErrorReport, Kernel, Variant } from "../protocol/messages";
 import { checkLaunches } from "./launch";
 
@@ -47,8 +48,7 @@ export type KernelState = LoadedKernel | { kernel: string; seconds: number; erro
 
 /** The best variant that this device can run; throws a DeviceFailure of kind "unsupported" where none is. */
 export function chooseVariant(kernel: Kernel, gpu: Gpu): Variant {
-  const { features, limits } = gpu.capabilities;
-  const { variant, why } = firstFitting(kernel.variants, features, limits);
+  const { variant, why } = bestFitting(kernel.variants, gpu.capabilities);
   if (variant) return variant;
   throw new DeviceFailure({ kind: "unsupported", message: why, kernel: kernel.kernel });
 }
@@ -173,7 +173,10 @@ export class Kernels {
     const { temporaries, launches } = evaluateLaunches(variant, sizes);
     const unsupported = (message: string) =>
       new DeviceFailure({ kind: "unsupported", message, kernel, variant: variant.name });
-    const message = tooMuch(temporaries, maxBufferSize);
+    const textures = texturesAt(variant, sizes);
+    const beyond = textures.map((texture) => textureTooLarge(texture, this.gpu.device.limits)).find(Boolean);
+    const scratch = [...temporaries, ...textures.map(textureBytes)];
+    const message = beyond ?? tooMuch(scratch, maxBufferSize);
     if (message) throw unsupported(message);
     const dispatches = variant.launches.map((launch, i): Dispatch => {
       const executable = executables.get(launch.entry_point) as Executable;
@@ -183,11 +186,12 @@ export class Kernels {
           `dispatches [${grid}] workgroups, this device allows maxComputeWorkgroupsPerDimension ${most}`,
         );
       }
-      const operands = launch.operands.map((operand) =>
-        "argument" in operand ? operand.argument : -1 - operand.temporary,
-      );
+      const operands = launch.operands.map((operand) => {
+        if ("texture" in operand) return operand;
+        return "argument" in operand ? operand.argument : -1 - operand.temporary;
+      });
       const made = uniform && this.uniform(uniform);
-      return { executable, operands, uniform: made, workgroups: grid, bindGroups: new Map() };
+      return { executable, operands, textures, uniform: made, workgroups: grid, bindGroups: new Map() };
     });
     return { dispatches, temporaries };
   }

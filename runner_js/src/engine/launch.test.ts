@@ -51,7 +51,7 @@ describe("checkLaunches", () => {
 
   it.each<[string, Partial<Launch>, Partial<Variant>]>([
     ["has no entry point nope", { entry_point: "nope" }, {}],
-    ["takes 3 buffers at matmul_kernel, the launch gives 2", { operands: launch.operands.slice(1) }, {}],
+    ["takes 3 operands at matmul_kernel, the launch gives 2", { operands: launch.operands.slice(1) }, {}],
     ["has 1 uniform at matmul_kernel, the launch gives 0", { uniforms: [] }, {}],
     ["has two bindings of a number, or two uniforms, at matmul_kernel", {}, bound(0, 1, 1)],
     ["is launched with temporary 0 of 0", {}, { temporaries: [] }],

@@ -1,33 +1,35 @@
 import { DeviceFailure } from "../hal/errors";
 import { storageBindings } from "../program/launches";
-import type { EntryPoint, Launch, Variant } from "../protocol/messages";
+import { fits } from "../program/textures";
+import type { Binding, EntryPoint, Launch, Variant } from "../protocol/messages";
 
 /** Far beyond what compilers make of one operator; each holds a compiled program, a buffer, a piece of memory. */
-const MOST = { entry_points: 1000, launches: 10_000, temporaries: 1000 };
+const MOST = { entry_points: 1000, launches: 10_000, temporaries: 1000, textures: 100 };
 
 /** Throws what is wrong with a variant's launches before anything is recorded. */
 export function checkLaunches(kernel: string, variant: Variant): void {
   for (const [what, most] of Object.entries(MOST)) {
-    const { length } = variant[what as keyof typeof MOST];
+    const { length } = variant[what as keyof typeof MOST] ?? [];
     if (length > most) throw refused(kernel, `has ${length} ${what.replace("_", " ")}, more than ${most}`);
   }
   const entryPoints = new Map(variant.entry_points.map((entry) => [entry.name, entry]));
   for (const launch of variant.launches) {
     const entryPoint = entryPoints.get(launch.entry_point);
     if (!entryPoint) throw refused(kernel, `has no entry point ${launch.entry_point}`);
-    checkLaunch(kernel, entryPoint, launch, variant.temporaries.length);
+    checkLaunch(kernel, entryPoint, launch, variant);
   }
 }
 
-function checkLaunch(kernel: string, entryPoint: EntryPoint, launch: Launch, temporaries: number): void {
+function checkLaunch(kernel: string, entryPoint: EntryPoint, launch: Launch, variant: Variant): void {
   const { name, bindings } = entryPoint;
-  const storage = storageBindings(entryPoint).length;
+  const bound = storageBindings(entryPoint);
+  const storage = bound.length;
   const uniforms = bindings.length - storage;
   if (new Set(bindings.map(({ binding }) => binding)).size < bindings.length || uniforms > 1) {
     throw refused(kernel, `has two bindings of a number, or two uniforms, at ${name}`);
   }
   if (launch.operands.length !== storage) {
-    throw refused(kernel, `takes ${storage} buffers at ${name}, the launch gives ${launch.operands.length}`);
+    throw refused(kernel, `takes ${storage} operands at ${name}, the launch gives ${launch.operands.length}`);
   }
   if (launch.uniforms.length > 0 !== uniforms > 0) {
     throw refused(
@@ -35,11 +37,17 @@ function checkLaunch(kernel: string, entryPoint: EntryPoint, launch: Launch, tem
       `has ${uniforms || "no"} uniform at ${name}, the launch gives ${launch.uniforms.length}`,
     );
   }
-  for (const operand of launch.operands) {
-    if ("temporary" in operand && operand.temporary >= temporaries) {
-      throw refused(kernel, `is launched with temporary ${operand.temporary} of ${temporaries}`);
+  const { temporaries, textures = [] } = variant;
+  launch.operands.forEach((operand, i) => {
+    if ("temporary" in operand && operand.temporary >= temporaries.length) {
+      throw refused(kernel, `is launched with temporary ${operand.temporary} of ${temporaries.length}`);
     }
-  }
+    if ("texture" in operand && operand.texture >= textures.length) {
+      throw refused(kernel, `is launched with texture ${operand.texture} of ${textures.length}`);
+    }
+    if (!fits(bound[i] as Binding, operand, variant))
+      throw refused(kernel, `is launched at ${name} with an operand ${i} that does not fit its binding`);
+  });
 }
 
 function refused(kernel: string, what: string): DeviceFailure {

@@ -107,7 +107,10 @@ export class Chunk {
     this.made = [];
     this.commands = 0;
     if (works.length) this.underWay.push(fence.submitted(() => culprit));
+    const textures = commands.textures.made();
     const error = await gpu.guard(captured, this.signal, this.watchdog);
+    const without = await gpu.guard(textures, this.signal);
+    if (without) throw new DeviceFailure({ ...without, ...culprit });
     for (const { command, buffer } of made) {
       const unmade = buffer.error && (await gpu.guard(buffer.error, this.signal));
       if (!unmade) continue;

@@ -2,6 +2,7 @@ import { loadAhead } from "../engine/ahead";
 import { postDownloads } from "../engine/blobs";
 import type { CallContext, Engine } from "../engine/engine";
 import type { LoadedKernel } from "../engine/kernels";
+import { cpuSeconds } from "../hal/cpu";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
@@ -26,7 +27,8 @@ export async function execute(call: CallContext, params: ExecuteParams): Promise
   const compile = since(start);
 
   const running = performance.now();
-  const seconds = { fetch: 0, compile, run: 0, total: 0 };
+  const cpu = cpuSeconds();
+  const seconds: ExecuteResult["seconds"] = { fetch: 0, compile, run: 0, total: 0, cpu: null };
   const variants: Record<string, string> = {};
   const small = (upload: Upload) => bytesOf(upload) < WORTH_STREAMING;
   const uploads = commands.filter((command) => command.op === "upload").filter(small);
@@ -88,6 +90,7 @@ export async function execute(call: CallContext, params: ExecuteParams): Promise
     if (sizes.length) await gpu.guard(readback.map(), signal, watchdog);
     const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, watchdog) : null;
     seconds.run = since(running) - seconds.fetch;
+    if (cpu !== null) seconds.cpu = (cpuSeconds() ?? cpu) - cpu;
     if (sizes.length) {
       const downloads = sizes.map((_, i) => readback.bytes(i));
       await postDownloads(engine.blobs, call.id, downloads, signal);
@@ -106,6 +109,7 @@ export async function execute(call: CallContext, params: ExecuteParams): Promise
       // Nobody waits for what is still under way.
       fence.watch(hangSeconds);
       engine.buffers.trim();
+      engine.commands.textures.trim();
     }
     readback.release();
     timer?.destroy();

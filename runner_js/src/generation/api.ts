@@ -41,6 +41,7 @@ export interface DecoderFunction {
     options?: {
       signal?: AbortSignal | undefined;
       outputs?: Readonly<Record<string, "unread">> | undefined;
+      more?: boolean | undefined;
     },
   ): Promise<Record<string, unknown>>;
 }

@@ -31,24 +31,29 @@ interface Tokens {
   blocks?: readonly number[];
 }
 
-/**
- * With tokens that stand from `begin` on, for what follows the last of them, or of several `rows` each. `unread`: outputs
- * that stay on the device.
- */
+/** How a call is made. */
+interface Making {
+  /** Outputs that stay on the device. */
+  readonly unread: readonly string[];
+  readonly signal?: Signal;
+  /** Another call comes right behind it. */
+  readonly more?: boolean;
+}
+
+/** With tokens that stand from `begin` on, for what follows the last of them, or of several `rows` each. */
 export function run(
   model: DecoderModel,
   name: string,
   ids: Ids,
   begin: number,
   rows: number,
-  unread: readonly string[],
-  signal: Signal,
+  making: Making,
   also: Given,
 ): Promise<Outputs> {
   const places = [...("output" in ids ? [0] : ids).keys()];
   const last = rows > 1 ? places : places.slice(-1);
   const tokens = { ids, positions: places.map((at) => begin + at), last };
-  return call(model, name, { ...inputs(model, tokens), ...also }, unread, signal);
+  return call(model, name, { ...inputs(model, tokens), ...also }, making);
 }
 
 /** With tokens of several texts, for what follows each part that wants it; those of `output` where it says so. */
@@ -74,7 +79,7 @@ export function runParts(
   }
   if (!last.length) last.push(positions.length - 1);
   const tokens = { ids: output === null ? ids : { output }, positions, last, blocks };
-  return call(model, name, inputs(model, tokens), unread);
+  return call(model, name, inputs(model, tokens), { unread });
 }
 
 /** What is drawn of the logits of the call before. `text`: its tokens, where none was drawn before. -1: nothing is sure. */
@@ -84,10 +89,12 @@ export async function runDraw(
   asked: Int32Array,
   text: Int32Array | null,
   signal: Signal,
+  more: boolean,
 ): Promise<number> {
   const seen = text ? ints(text) : { output: "seen" };
   const given = { logits: { output: "logits" }, seen, asked: ints(asked) };
-  const made = call(model, factsOf(model).draw as string, given, ["next", "seen"], signal);
+  const making = { unread: ["next", "seen"], signal, more };
+  const made = call(model, factsOf(model).draw as string, given, making);
   const [{ drawn }] = await Promise.all([made, before]);
   return (drawn as Int32Array)[0] as number;
 }
@@ -109,11 +116,10 @@ function call(
   model: DecoderModel,
   name: string,
   given: Given,
-  unread: readonly string[],
-  signal?: Signal,
+  { unread, signal, more }: Making,
 ): Promise<Outputs> {
   const outputs = Object.fromEntries(unread.map((output) => [output, "unread" as const]));
-  return (model.functions[name] as DecoderFunction).run(given, { signal, outputs });
+  return (model.functions[name] as DecoderFunction).run(given, { signal, outputs, more });
 }
 
 /** The tokens that a call chose itself, one for each of its rows. Throws a GenerationError where there are none. */

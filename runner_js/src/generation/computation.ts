@@ -201,7 +201,7 @@ export class Computation {
       const last = behind === tokens.length;
       const unread = typeof next === "string" && (asked.chosen || !last || asked.drawing?.worthwhile());
       if (unread && last && rows === 1) {
-        this.#submit(name, part, begin, asked);
+        this.#submit(name, part, begin, asked, false);
         return this.#taken(asked);
       }
       const found = await this.#run(name, part, begin, rows, unread ? ["logits"] : [], signal);
@@ -217,14 +217,14 @@ export class Computation {
   }
 
   /** A call whose token is chosen on the device: its own choice, or what is drawn there. */
-  #submit(name: string, ids: Ids, begin: number, { drawing, signal }: Wanted): void {
+  #submit(name: string, ids: Ids, begin: number, { drawing, signal }: Wanted, more: boolean): void {
     const model = this.#model;
     const behind = begin + ("output" in ids ? 1 : ids.length);
     const unread = ["logits", ...(drawing ? [factsOf(model).next as string] : [])];
-    const call = this.#run(name, ids, begin, 1, unread, signal);
+    const call = this.#run(name, ids, begin, 1, unread, signal, more || drawing !== null);
     const text = drawing && !this.#calls.length ? drawing.seen() : null;
     const token = drawing
-      ? runDraw(model, call, drawing.asked(behind), text, signal)
+      ? runDraw(model, call, drawing.asked(behind), text, signal, more)
       : call.then((found) => tokenOf(model, found));
     token.catch(() => {});
     this.#calls.push({ behind, token, drawing });
@@ -238,8 +238,9 @@ export class Computation {
     rows: number,
     unread: readonly string[],
     signal: Signal,
+    more = false,
   ): Promise<Outputs> {
-    const call = run(this.#model, name, ids, begin, rows, unread, signal, this.#given ?? {});
+    const call = run(this.#model, name, ids, begin, rows, { unread, signal, more }, this.#given ?? {});
     this.#version = this.#model.stateVersion;
     // Of a call that fails nobody knows whether it was made: a recurrence would see its token twice.
     if (this.#recurs) this.#written = 0;
@@ -295,11 +296,17 @@ export class Computation {
   #follow(asked: Wanted): void {
     const { end, speculation } = asked;
     const { capacity, decode, next } = factsOf(this.#model);
-    const { ahead } = this.#pace;
-    while (this.#calls.length <= ahead && !speculation && this.#version === this.#model.stateVersion) {
-      const at = this.#calls.at(-1)?.behind as number;
-      if (at + 1 >= end || at >= capacity) return;
-      this.#submit(decode, { output: asked.drawing ? "next" : (next as string) }, at, asked);
+    const { ahead, together } = this.#pace;
+    if (speculation || this.#version !== this.#model.stateVersion) return;
+    const at = this.#calls.at(-1)?.behind as number;
+    const missing = ahead + 1 - this.#calls.length;
+    // Fewer wait until there are as many, while there is work.
+    if (missing < together && this.#calls.length > 1) return;
+    const wanted = Math.min(missing, end - 1 - at, capacity - at);
+    const output = asked.drawing ? "next" : (next as string);
+    for (let i = 0; i < wanted; i++) {
+      const more = (i + 1) % together !== 0 && i + 1 < wanted;
+      this.#submit(decode, { output }, at + i, asked, more);
     }
   }
 }

@@ -1,6 +1,11 @@
-/** What a token takes on its way from the GPU to the page, at most: a browser answers later than a process of its own. */
-const TRAVEL = 5; // ms
-const MOST = 8;
+/**
+ * What the calls ahead take, in ms, so that there is work until what follows them comes: a browser tells up to 5 ms later that a
+ * call has ended, and tokens of calls that went to the GPU together come together.
+ */
+const TRAVEL = 12;
+const MOST = 32;
+/** Submissions that are under way then: in one with others a call costs the host less. */
+const SUBMISSIONS = 8;
 /** Times between tokens that say how far apart they come. */
 const FEW = 4;
 
@@ -15,6 +20,11 @@ export class Pace {
   /** The place in the text of the last token, and when it and those before it came, in ms. */
   #place = Number.NaN;
   #came: number[] = [];
+
+  /** Calls that go to the GPU together. */
+  get together(): number {
+    return Math.max(1, Math.floor(this.ahead / SUBMISSIONS));
+  }
 
   /** A token of this place came, at that time in ms. */
   token(place: number, now = performance.now()): void {

@@ -22,7 +22,7 @@ const clock = (step: number) => {
   });
 };
 // Calls take so long that one is made ahead, on a machine of any speed.
-beforeEach(() => clock(10));
+beforeEach(() => clock(20));
 afterEach(() => {
   vi.restoreAllMocks();
 });
@@ -328,18 +328,20 @@ describe("a model that chooses tokens itself", () => {
     expect(short.calls).toHaveLength(2 + 3);
   });
 
-  it("computes at most eight calls for nothing where calls are fast", async () => {
+  it("computes at most 32 calls for nothing where calls are fast", async () => {
     clock(0.01);
-    const model = chooser("Once upon a time there was a king who had");
+    const model = chooser("Once upon a time there was a king who had", { capacity: 128 });
     const found = await all(generate(model, BYTES, { prompt: "Once upon a time", greedy: true }));
     expect(found).toMatchObject({ text: " there was a king who had", reason: "end" });
-    expect(model.calls).toHaveLength(2 + found.ids.length + 8);
+    const unread = model.calls.length - 2 - found.ids.length;
+    expect(unread).toBeGreaterThan(28);
+    expect(unread).toBeLessThanOrEqual(32);
   });
 
   it.each([
-    [10, 2],
-    [2, 4],
-    [0.01, 9],
+    [20, 2],
+    [2, 7],
+    [0.01, 33],
   ])(
     "is called before the token of the call before is known, tokens %d ms apart: %d calls are under way",
     async (apart, most) => {
@@ -372,15 +374,16 @@ describe("a model that chooses tokens itself", () => {
 
   it("goes on after it stopped with all that was under way", async () => {
     clock(0.01);
-    const model = chooser("Once upon a time there was a king");
+    const told = " was a king who had a garden of trees, and in it a tree that bore apples of gold";
+    const model = chooser(`Once upon a time there${told}`, { capacity: 256 });
     const writer = new Writer(model, BYTES);
     const first = await all(writer.generate({ prompt: "Once", greedy: true, stop: ["there"] }));
     const rest = await all(writer.generate({ greedy: true }));
-    expect(rest).toMatchObject({ text: " was a king", reason: "end" });
+    expect(rest).toMatchObject({ text: told, reason: "end" });
     // None is made twice.
-    expect(model.calls).toHaveLength(first.ids.length + rest.ids.length + 8);
+    expect(model.calls.length - first.ids.length - rest.ids.length).toBeLessThanOrEqual(32);
     const other = await all(writer.generate({ promptIds: BYTES.encode("Once upon").ids, temperature: 1e-3 }));
-    expect(other.text).toBe(" a time there was a king");
+    expect(other.text).toBe(` a time there${told}`);
   });
 
   it("goes on after it stopped with what was under way, in any way", async () => {

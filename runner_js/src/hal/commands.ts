@@ -1,16 +1,23 @@
+import type { Texture } from "../program/textures";
 import type { Buffer } from "./buffers";
 import type { Executable } from "./executable";
 import type { TimestampQueries } from "./queries";
+import { Textures } from "./textures";
 
 const FILL_BYTES = 1 << 20;
 /** Of one dispatch; the same buffers come again where a kernel is called in a loop. */
 const CACHED_BIND_GROUPS = 64;
 
+/** Position among the call's arguments; temporary t is -1 - t. */
+export type Operand = number | { readonly texture: number };
+
 /** One dispatch of a kernel, ready but for its buffers. */
 export interface Dispatch {
   readonly executable: Executable;
-  /** Of the buffers in binding order: position among the call's arguments; temporary t is -1 - t. */
-  readonly operands: readonly number[];
+  /** What is bound, in binding order. */
+  readonly operands: readonly Operand[];
+  /** Of all dispatches of the call. */
+  readonly textures: readonly Texture[];
   /** Null where the entry point has none. */
   readonly uniform: GPUBuffer | null;
   readonly workgroups: readonly [number, number, number];
@@ -25,8 +32,13 @@ export class Commands {
   private pipeline: GPUComputePipeline | null = null;
   private bound: GPUBindGroup | null = null;
   private ones: GPUBuffer | null = null;
+  readonly textures: Textures;
+  private readonly numbers = new WeakMap<GPUTextureView, number>();
+  private views = 0;
 
-  constructor(private readonly device: GPUDevice) {}
+  constructor(private readonly device: GPUDevice) {
+    this.textures = new Textures(device);
+  }
 
   /** One call of a kernel: all its dispatches. `timer` gets the time from the first one's begin to the last's end. */
   call(
@@ -38,9 +50,10 @@ export class Commands {
     if (timer) this.endPass();
     this.pass ??= this.encoding().beginComputePass(timer ? { timestampWrites: timer.next() } : {});
     const { pass } = this;
+    const views = this.textures.of(dispatches[0]?.textures ?? []);
     for (const dispatch of dispatches) {
       const { pipeline } = dispatch.executable;
-      const bindGroup = this.bindGroup(dispatch, args, temporaries);
+      const bindGroup = this.bindGroup(dispatch, args, temporaries, views);
       // Setting what is set already costs as much as a small dispatch.
       if (pipeline !== this.pipeline) pass.setPipeline(pipeline);
       if (bindGroup !== this.bound) pass.setBindGroup(0, bindGroup);
@@ -107,24 +120,34 @@ export class Commands {
     dispatch: Dispatch,
     args: readonly Buffer[],
     temporaries: readonly Buffer[],
+    views: readonly GPUTextureView[],
   ): GPUBindGroup {
     const { bindGroups, operands, executable, uniform } = dispatch;
-    const buffers = operands.map(
-      (operand) => (operand < 0 ? temporaries[-1 - operand] : args[operand]) as Buffer,
+    const bound = operands.map((operand) =>
+      typeof operand === "object"
+        ? (views[operand.texture] as GPUTextureView)
+        : ((operand < 0 ? temporaries[-1 - operand] : args[operand]) as Buffer),
     );
     let key = "";
-    for (const { slot, bytes } of buffers) key += `${slot.id}:${bytes},`;
+    for (const one of bound) key += "slot" in one ? `${one.slot.id}:${one.bytes},` : `t${this.number(one)},`;
     const known = bindGroups.get(key);
     if (known) return known;
     const entries: GPUBindGroupEntry[] = executable.storage.map(({ binding }, i) => {
-      const { gpu, bytes } = buffers[i] as Buffer;
-      return { binding, resource: { buffer: gpu, size: bytes } };
+      const one = bound[i] as Buffer | GPUTextureView;
+      return { binding, resource: "slot" in one ? { buffer: one.gpu, size: one.bytes } : one };
     });
     if (uniform) entries.push({ binding: executable.uniform ?? 0, resource: { buffer: uniform } });
     const made = this.device.createBindGroup({ layout: executable.layout, entries });
     if (bindGroups.size >= CACHED_BIND_GROUPS) bindGroups.clear();
     bindGroups.set(key, made);
     return made;
+  }
+
+  /** Never used twice, so that bind groups cannot be mistaken. */
+  private number(view: GPUTextureView): number {
+    const known = this.numbers.get(view) ?? this.views++;
+    this.numbers.set(view, known);
+    return known;
   }
 
   private encoding(): GPUCommandEncoder {

@@ -10,7 +10,7 @@ import { captureErrors } from "./scopes";
 export interface Executable {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
-  /** Storage bindings, by number. */
+  /** All bindings but the uniform, by number. */
   readonly storage: readonly Binding[];
   /** The number of the uniform binding. */
   readonly uniform: number | undefined;
@@ -89,6 +89,17 @@ function describe(cause: unknown): string {
 
 const BUFFER_TYPES = { read: "read-only-storage", read_write: "storage", uniform: "uniform" } as const;
 
-function layoutEntry({ binding, access }: Binding): GPUBindGroupLayoutEntry {
-  return { binding, visibility: GPUShaderStage.COMPUTE, buffer: { type: BUFFER_TYPES[access] } };
+const SAMPLE_TYPES = { f32: "unfilterable-float", i32: "sint", u32: "uint" } as const;
+
+function layoutEntry({ binding, access, texture }: Binding): GPUBindGroupLayoutEntry {
+  const visibility = GPUShaderStage.COMPUTE;
+  if (texture?.format) {
+    const { format, dimension: viewDimension } = texture;
+    return { binding, visibility, storageTexture: { access: "write-only", format, viewDimension } };
+  }
+  if (texture) {
+    const sampleType = SAMPLE_TYPES[texture.numbers];
+    return { binding, visibility, texture: { sampleType, viewDimension: texture.dimension } };
+  }
+  return { binding, visibility, buffer: { type: BUFFER_TYPES[access as keyof typeof BUFFER_TYPES] } };
 }

@@ -7,11 +7,14 @@ export interface Dawn {
 /** For so long node asks as fast as it can whether the GPU is done, and then once a millisecond. */
 const EAGER_MS = 1;
 
-/** Dawn's `navigator.gpu`; asks for what it holds back: timestamps, f16 on NVIDIA. */
+/** Dawn's `navigator.gpu`; asks for what it holds back: timestamps, as fine as the GPU's clock, and f16 on NVIDIA. */
 export function gpuOf({ create, globals }: Dawn): GPU {
   Object.assign(globalThis, globals);
   pollGently();
-  return create(["enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia"]);
+  return create([
+    "enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia",
+    "disable-dawn-features=timestamp_quantization",
+  ]);
 }
 
 /**

@@ -65,6 +65,12 @@ export interface LoadOptions extends PrepareOptions {
   fetch?: ((url: string, init?: RequestInit) => Promise<Response>) | undefined;
   /** Whether weights are kept in the browser's Cache API: they are if nothing is said. */
   cache?: boolean | undefined;
+  /**
+   * How a kernel is chosen among several that compute the same: by what the model says of devices like this one, "table",
+   * if nothing is said; "time": where it says nothing of these, they are timed while the model loads, and what was the
+   * fastest is remembered in the browser's Cache API.
+   */
+  choose?: "table" | "time" | undefined;
 }
 
 export interface RunOptions {
@@ -73,6 +79,8 @@ export interface RunOptions {
   sizes?: Readonly<Record<string, number>> | undefined;
   /** Outputs that stay on the GPU: in a buffer of the page's, in a new one, which is the page's then, or where nobody reads them. */
   outputs?: Readonly<Record<string, GPUBuffer | "buffer" | "unread">> | undefined;
+  /** The next call is made at once: what is small, and was run before, goes to the GPU together, and all of it comes back together. */
+  more?: boolean | undefined;
 }
 
 export type RunResult = Record<string, TensorData | GPUBuffer>;

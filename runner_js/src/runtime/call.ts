@@ -6,14 +6,16 @@ import { ExpressionError, type Sizes } from "../program/expressions";
 import type { ErrorReport } from "../protocol/messages";
 import type { Profile, RunOptions, RunResult, TensorInput } from "./api";
 import type { CaptureSource, OperatorCapture } from "./capture";
+import { Download, type Reading } from "./download";
 import { DispatchTimer, Encoder } from "./encoder";
 import { TapmlError } from "./error";
 import type { Label, Region } from "./flat";
 import type { Interpreter, Waiting } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
 import type { Recording } from "./record";
-import { Download, OUTPUT_USAGE, type Session } from "./session";
+import { OUTPUT_USAGE, type Session } from "./session";
 import type { Recorded, States } from "./states";
+import type { Writes } from "./together";
 import { usedSymbols } from "./used";
 import { arrayAt, type CheckedInput, checkCall, typeAt } from "./values";
 
@@ -68,22 +70,33 @@ export async function runCall(
   const capture = call.capture();
   try {
     capture?.begin(session);
-    const { recording, interpreter } = prepared(call, checked.inputs, wanted, checked.sizes, capture);
+    const { recording, interpreter, writes } = prepared(call, checked.inputs, wanted, checked.sizes, capture);
     if (capture) apart = interpreter;
     const own =
       checked.inputs.some((input) => "buffer" in input) || wanted.some((one) => typeof one !== "number");
     // What the GPU has taken before, of the same buffers, it takes again.
     const known = !interpreter.rebind() && recording.proven && !own;
-    encoder = new Encoder(device, session.allocations, !known, timer);
     const encoding = performance.now();
-    for (const part of givenOn(fn, checked.inputs, states, recording)) encoder.copy(...part);
-    await interpreter.run(encoder, waitingOf(call, encoder));
-    signal.throwIfAborted();
+    const copies = givenOn(fn, checked.inputs, states, recording);
     const read = fn.outputs.flatMap(({ tensor }, i) => (isRead[i] ? [recording.region(tensor)] : []));
-    const download = new Download(session, read);
-    for (const part of download.parts) encoder.copyOut(...part);
-    if (timer) encoder.resolve(timer);
-    encoder.submit();
+    const together =
+      known && recording.plain && !timer && !capture ? session.together(writes, read, options) : null;
+    let reading: Reading;
+    if (together) {
+      reading = together.add(writes, copies, (into) => interpreter.replay(into), read);
+    } else {
+      session.flush();
+      for (const part of writes) session.write(...part);
+      encoder = new Encoder(device, session.allocations, !known, timer);
+      for (const part of copies) encoder.copy(...part);
+      await interpreter.run(encoder, waitingOf(call, encoder));
+      signal.throwIfAborted();
+      const download = new Download(session, read);
+      for (const part of download.parts) encoder.copyOut(...part);
+      if (timer) encoder.resolve(timer);
+      encoder.submit();
+      reading = download;
+    }
     fn.outputs.forEach(({ name, tensor }, i) => {
       const { of, index } = recording.region(tensor);
       const type = typeAt(fn.tensors[tensor] as CompiledTensor, checked.sizes);
@@ -91,7 +104,7 @@ export async function runCall(
     });
     apart?.destroy();
     const submitted = performance.now();
-    const finished = finish(call, encoder.errors, download, isRead, wanted, checked.sizes)
+    const finished = finish(call, encoder?.errors ?? [], reading, isRead, wanted, checked.sizes)
       .then(async (outputs) => {
         recording.proven = true;
         if (!call.profiled) return outputs;
@@ -125,7 +138,7 @@ export async function runCall(
 async function finish(
   { fn, session, signal }: CallContext,
   checks: readonly Promise<ErrorReport | null>[],
-  download: Download,
+  download: Reading,
   isRead: readonly boolean[],
   wanted: readonly (GPUBuffer | number)[],
   sizes: Sizes,
@@ -152,25 +165,27 @@ async function finish(
   }
 }
 
-/** Buffers are bound, inputs written, and the function recorded at its sizes. */
+/** Buffers are bound, the function recorded at its sizes, and what is to be written into inputs known. */
 function prepared(
   { name, session, states, kernels }: CallContext,
   inputs: readonly CheckedInput[],
   outputs: readonly (GPUBuffer | number)[],
   sizes: Sizes,
   capture: OperatorCapture | null,
-): Recorded {
+): Recorded & { writes: Writes } {
   const wanted = inputs.map((input) => {
     if ("buffer" in input) return input.buffer;
     return Math.max(4, "bytes" in input ? input.bytes.length : paddedBytes(bytesOf(input.type)));
   });
   const bound = states.bind(name, wanted, outputs);
-  inputs.forEach((input, i) => {
-    if ("bytes" in input && input.bytes.length) session.write(bound[i] as GPUBuffer, input.bytes);
-    else if ("output" in input) session.overwritten(bound[i] as GPUBuffer);
+  const writes = inputs.flatMap((input, i) => {
+    const target = bound[i] as GPUBuffer;
+    if ("output" in input) session.overwritten(target);
+    return "bytes" in input && input.bytes.length ? [[target, input.bytes] as const] : [];
   });
   try {
-    return capture ? states.apart(name, kernels, sizes, capture) : states.at(name, kernels, sizes);
+    const recorded = capture ? states.apart(name, kernels, sizes, capture) : states.at(name, kernels, sizes);
+    return { ...recorded, writes };
   } catch (cause) {
     if (!(cause instanceof ExpressionError)) throw cause;
     const fix = `build the model again: its program does not hold for ${JSON.stringify(sizes)}`;

@@ -6,13 +6,14 @@ import type { TensorType } from "../protocol/messages";
 import type { Capture, CaptureOptions } from "./api";
 import { type CapturedCall, type CapturedTensor, captureFile } from "./capture_file";
 import { readWeights, type WeightBytes, type WeightPlace } from "./capture_weights";
+import { mapped } from "./download";
 import type { Encoder } from "./encoder";
 import { TapmlError } from "./error";
 import type { Region } from "./flat";
 import type { Watch } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
 import type { Recording } from "./record";
-import { mapped, type Session, STAGING_USAGE } from "./session";
+import { type Session, STAGING_USAGE } from "./session";
 import { digestOf } from "./source";
 import { typeAt } from "./values";
 
@@ -156,10 +157,13 @@ export class OperatorCapture implements Watch {
     const sizes = Object.fromEntries(
       kernel.symbols.map(({ name }) => [name, evaluate(dispatch.sizes?.[name] ?? name, values)]),
     );
-    // Before the outputs, whose bytes an input that is not read again may have next.
-    const operands = regions.slice(0, inputs).map((_, i) => copy(i));
+    // Inputs before the outputs, whose bytes one that is not read again may have next; what another part of the whole
+    // writes is there behind it.
+    const later = this.handedOn(whole);
+    const isLater = (i: number) => i >= inputs || later.has(dispatch.operands[i] as number);
+    const copied = regions.map((_, i) => (isLater(i) ? null : copy(i)));
     return () => {
-      for (let i = inputs; i < regions.length; i++) operands.push(copy(i));
+      const operands = copied.map((found, i) => found ?? copy(i));
       this.taken.push({ dispatch, kernel, sizes, operands });
     };
   }
@@ -228,6 +232,13 @@ export class OperatorCapture implements Watch {
     } finally {
       this.release();
     }
+  }
+
+  /** The tensors that a dispatch writes, and does not read: a part that is given one has it of another part. */
+  private handedOn(whole: Dispatch): ReadonlySet<number> {
+    const inputs = this.inputsOf(whole);
+    const read = new Set(whole.operands.slice(0, inputs));
+    return new Set(whole.operands.slice(inputs).filter((tensor) => !read.has(tensor)));
   }
 
   private inputsOf({ kernel }: Dispatch): number {

@@ -1,6 +1,7 @@
 import { bytesOf } from "../program/dtypes";
 import type { TensorType } from "../protocol/messages";
-import { mapped, type Session, STAGING_USAGE } from "./session";
+import { mapped } from "./download";
+import { type Session, STAGING_USAGE } from "./session";
 import { digestOf } from "./source";
 
 /** Of the buffer that weights are read through, a part at a time. */

@@ -3,6 +3,7 @@ import { paddedBytes } from "../hal/sizes";
 import { describePair } from "../program/bytes";
 import type { Sizes } from "../program/expressions";
 import { evaluateLaunches } from "../program/launches";
+import { texturesAt, textureTooLarge } from "../program/textures";
 import { TapmlError } from "./error";
 import type { Allocations } from "./memory";
 import type { ReadyKernel } from "./pipelines";
@@ -22,6 +23,8 @@ export interface Region {
   readonly index: number;
   readonly offset: number;
   readonly bytes: number;
+  /** Of a texture: it is bound in place of bytes. */
+  readonly view?: GPUTextureView | undefined;
 }
 
 export interface FlatDevice {
@@ -73,6 +76,12 @@ export class Flat {
   add(kernel: ReadyKernel, sizes: Sizes, regions: readonly Region[], given: number, node: string): void {
     const { limits } = this.on.device;
     const { launches, temporaries } = evaluateLaunches(kernel.variant, sizes);
+    const textures = texturesAt(kernel.variant, sizes);
+    for (const texture of textures) {
+      const what = textureTooLarge(texture, limits);
+      if (what) throw beyond(kernel, what);
+    }
+    const views = this.on.allocations.textures(textures);
     kernel.variant.launches.forEach(({ operands }, launch) => {
       const executable = kernel.executables[launch] as Executable;
       const { grid, uniform } = launches[launch] as (typeof launches)[number];
@@ -86,6 +95,8 @@ export class Flat {
       if (grid.includes(0)) return;
       const bound = operands.map((operand) => {
         if ("argument" in operand) return regions[operand.argument] as Region;
+        if ("texture" in operand)
+          return { of: [], index: 0, offset: 0, bytes: 0, view: views[operand.texture] };
         const region = regions[given + operand.temporary] as Region;
         return { ...region, bytes: Math.min(region.bytes, paddedBytes(temporaries[operand.temporary] ?? 0)) };
       });
@@ -144,8 +155,8 @@ export class Flat {
 
   private bindGroup({ executable, regions, uniform }: Group): GPUBindGroup {
     const entries: GPUBindGroupEntry[] = executable.storage.map(({ binding }, i) => {
-      const { of, index, offset, bytes } = regions[i] as Region;
-      return { binding, resource: { buffer: of[index] as GPUBuffer, offset, size: bytes } };
+      const { of, index, offset, bytes, view } = regions[i] as Region;
+      return { binding, resource: view ?? { buffer: of[index] as GPUBuffer, offset, size: bytes } };
     });
     if (uniform && this.uniform) {
       const { offset, bytes } = uniform;

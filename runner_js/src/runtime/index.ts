@@ -2,6 +2,7 @@
 import type { CompiledModel } from "../compiled/generated/model";
 import { ModelError, verified } from "../compiled/verify";
 import type { LoadOptions, Model } from "./api";
+import { checkChoose } from "./choose";
 import { placeOf } from "./device";
 import { TapmlError } from "./error";
 import { toTapmlError } from "./errors";
@@ -20,6 +21,7 @@ export { type Kind, TapmlError } from "./error";
  */
 export async function load(url: string, options: LoadOptions = {}): Promise<Model> {
   checkOptions("load", options);
+  checkChoose(options.choose);
   const { signal = new AbortController().signal, cache = true } = options;
   const get = options.fetch ?? ((address, init) => fetch(address, init));
   // Beside the document's download and proof; `prepare` tells what goes wrong.

@@ -7,7 +7,7 @@ import type { Encoder } from "./encoder";
 import { TapmlError } from "./error";
 import { Flat, type Region } from "./flat";
 import { hostFunction } from "./modules";
-import type { Recording, Step } from "./record";
+import type { PlainStep, Recording, Step } from "./record";
 import { arrayAt, describeTensor, storedBytes, typeAt } from "./values";
 
 /** What a program that waits for the GPU, or for a host module, waits with. */
@@ -48,6 +48,11 @@ export class Interpreter {
     let changed = this.recording.flat.rebind();
     for (const flat of this.flats.values()) changed = flat.rebind() || changed;
     return changed;
+  }
+
+  /** The same of a recording that is `plain`, which waits for nothing. */
+  replay(encoder: Encoder): void {
+    for (const step of this.recording.steps) this.recorded(step, encoder);
   }
 
   /** Throws a TapmlError of kind "program" where a value is outside its range. */
@@ -92,17 +97,18 @@ export class Interpreter {
     }
   }
 
+  /** Whether it is a step that nothing within the call decides: it is encoded then. */
+  private recorded(step: Step, encoder: Encoder): step is PlainStep {
+    if (step.op === "replay") encoder.replay(this.recording.flat, step.from, step.to);
+    else if (step.op === "move") encoder.copy(step.from, step.to);
+    else if (step.op === "set") encoder.set(step.to, step.value);
+    else return false;
+    return true;
+  }
+
   private step(step: Step, values: Sizes, encoder: Encoder, waiting: Waiting): Promise<Sizes> | null {
+    if (this.recorded(step, encoder)) return null;
     switch (step.op) {
-      case "replay":
-        encoder.replay(this.recording.flat, step.from, step.to);
-        return null;
-      case "move":
-        encoder.copy(step.from, step.to);
-        return null;
-      case "set":
-        encoder.set(step.to, step.value);
-        return null;
       case "dispatch": {
         if (this.watch) return this.watched(this.watch, step.dispatch, values, encoder);
         const flat = this.flatOf(step.dispatch, values, encoder);

@@ -113,7 +113,7 @@ describe("loading", () => {
     await models.open(served);
     expect(kept.size).toBe(0);
     room();
-    await vi.waitFor(() => expect(kept.size).toBe(4));
+    await vi.waitFor(() => expect(kept.size).toBe(4), { timeout: 60_000 });
     served.asked.length = 0;
     const again = await models.open(served);
     expect(served.asked).toEqual(["model.json"]);

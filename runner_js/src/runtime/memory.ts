@@ -1,16 +1,21 @@
 import { tooLarge } from "../hal/buffers";
 import { captureErrors } from "../hal/scopes";
 import { paddedBytes } from "../hal/sizes";
+import { makeTexture, viewOf } from "../hal/textures";
 import { describeBytes, describePair } from "../program/bytes";
+import { keysOf, type Texture, textureBytes } from "../program/textures";
 import { TapmlError } from "./error";
 
 const DISPOSE = "dispose of models that are not used";
 
 /** GPU buffers of one model, counted: all are destroyed with it. */
 export class Allocations {
-  private readonly live = new Set<GPUBuffer>();
+  private readonly live = new Map<GPUBuffer | GPUTexture, number>();
+  private readonly views = new Map<string, GPUTextureView>();
   private total = 0;
   private closed = false;
+  /** What has to be done first, for it may use a buffer that is destroyed. */
+  beforeDestroy = () => {};
 
   constructor(
     private readonly device: GPUDevice,
@@ -32,9 +37,19 @@ export class Allocations {
       throw new TapmlError("unsupported", `${this.name} ${tooLarge(size, most)}`, fix);
     }
     const buffer = this.device.createBuffer({ size, usage });
-    this.live.add(buffer);
-    this.total += size;
-    return buffer;
+    return this.counted(buffer, size);
+  }
+
+  /** Views of textures of a dispatch, which all dispatches share: the queue keeps their order. */
+  textures(wanted: readonly Texture[]): GPUTextureView[] {
+    return keysOf(wanted).map((key, i) => {
+      const texture = wanted[i] as Texture;
+      const view =
+        this.views.get(key) ??
+        viewOf(this.counted(makeTexture(this.device, texture), textureBytes(texture)), texture);
+      this.views.set(key, view);
+      return view;
+    });
   }
 
   /** What `make` makes, once the GPU has said that there is memory for it. */
@@ -59,16 +74,27 @@ export class Allocations {
   }
 
   destroy(buffer: GPUBuffer): void {
-    if (!this.live.delete(buffer)) return;
-    this.total -= buffer.size;
+    const size = this.live.get(buffer);
+    if (size === undefined) return;
+    this.beforeDestroy();
+    this.live.delete(buffer);
+    this.total -= size;
     buffer.destroy();
+  }
+
+  private counted<T extends GPUBuffer | GPUTexture>(made: T, bytes: number): T {
+    this.live.set(made, bytes);
+    this.total += bytes;
+    return made;
   }
 
   /** Destroys all; there will be no more. */
   close(): void {
+    this.beforeDestroy();
     this.closed = true;
-    for (const buffer of this.live) buffer.destroy();
+    for (const buffer of this.live.keys()) buffer.destroy();
     this.live.clear();
+    this.views.clear();
     this.total = 0;
   }
 }

@@ -18,12 +18,13 @@ import type {
 import { runCall } from "./call";
 import { OperatorCapture } from "./capture";
 import { Captures } from "./captures";
+import { readyKernels } from "./choose";
 import { type Place, placeOf } from "./device";
 import { TapmlError } from "./error";
 import { DEVICE_LOST_FIX, toTapmlError } from "./errors";
 import { Allocations, type Resident } from "./memory";
 import { checkOptions } from "./options";
-import { chooseVariants, compileKernels, type ReadyKernel } from "./pipelines";
+import { chooseVariants, type ReadyKernel } from "./pipelines";
 import { teller } from "./progress";
 import { checkBuffers } from "./requirements";
 import { sizesWith, tokensOf } from "./room";
@@ -43,6 +44,8 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   private session: Session | null = null;
   private kernels: ReadyKernel[] = [];
   private tail: Promise<unknown> = Promise.resolve();
+  /** How much waits for its turn. */
+  private waiting = 0;
   private disposed = false;
   private readonly captures: Captures;
 
@@ -176,7 +179,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
       const told = teller(this.document, options.onProgress);
       await together(signal, (all) => [
         this.fill(session, all, told.bytes),
-        compileKernels(this.document, variants, gpu, told.kernel, all).then((kernels) => {
+        readyKernels(this.document, variants, gpu, this.options, told.kernel, all).then((kernels) => {
           this.kernels = kernels;
         }),
       ]);
@@ -360,10 +363,16 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   /** One after the other: what is called first is done first. An error of one is none of the next. */
   private inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const before = this.tail;
+    this.waiting++;
     const turn = (async () => {
-      await settled(before, signal);
-      this.throwIfDisposed();
-      return work();
+      try {
+        await settled(before, signal).finally(() => this.waiting--);
+        this.throwIfDisposed();
+        return await work();
+      } finally {
+        // Nothing follows now that could go to the GPU with it.
+        if (!this.waiting) this.session?.flush();
+      }
     })();
     this.tail = Promise.allSettled([before, turn]);
     return this.told(turn);

@@ -4,8 +4,15 @@ import { TapmlError } from "./error";
 type All<T> = Record<keyof T, true>;
 
 const PREPARE: All<PrepareOptions> = { device: true, memory: true, onProgress: true, signal: true };
-const LOAD: All<LoadOptions> = { ...PREPARE, unvalidated: true, modules: true, fetch: true, cache: true };
-const RUN: All<RunOptions> = { signal: true, sizes: true, outputs: true };
+const LOAD: All<LoadOptions> = {
+  ...PREPARE,
+  unvalidated: true,
+  modules: true,
+  fetch: true,
+  cache: true,
+  choose: true,
+};
+const RUN: All<RunOptions> = { signal: true, sizes: true, outputs: true, more: true };
 const CAPTURE: All<CaptureOptions> = {
   function: true,
   inputs: true,

@@ -2,7 +2,7 @@ import type { CompiledKernel, CompiledModel, CompiledVariant } from "../compiled
 import { dispatchesOf } from "../compiled/steps";
 import { compile, type Executable } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
-import { firstFitting } from "../program/requirements";
+import { bestFitting } from "../program/requirements";
 import { TapmlError } from "./error";
 
 /** A kernel as this device runs it. */
@@ -19,54 +19,76 @@ const MOST_UNDER_WAY = 8;
 
 /** The best variant of each kernel here. Throws a TapmlError of kind "unsupported" that names what is missing. */
 export function chooseVariants({ kernels }: CompiledModel, { capabilities }: Gpu): CompiledVariant[] {
-  const { features, limits } = capabilities;
   return kernels.map(({ kernel, variants }) => {
-    const { variant, why } = firstFitting(variants, features, limits);
+    const { variant, why } = bestFitting(variants, capabilities);
     if (variant) return variant;
     const fix = "use another browser or GPU, or build the model with a variant that asks for less";
     throw new TapmlError("unsupported", `kernel ${kernel}: ${why || "has no variant"}`, fix);
   });
 }
 
-/**
- * Compiles each text once, several at a time; `done` after each kernel. What is only a part of dispatches, which their
- * kernels do the work of, is not compiled. Throws a DeviceFailure that names the kernel.
- */
-export async function compileKernels(
-  model: CompiledModel,
-  variants: readonly CompiledVariant[],
-  gpu: Gpu,
-  done: () => void,
-  signal: AbortSignal,
-): Promise<ReadyKernel[]> {
+/** Compiles an entry point of a kernel, each text once. Rejects with a DeviceFailure that names the kernel. */
+export type Compile = (kernel: string, entry: CompiledVariant["entry_points"][number]) => Promise<Executable>;
+
+export function compiler(model: CompiledModel, { device }: Gpu): Compile {
   const cache = new Map<string, Promise<Executable>>();
-  const compiled = (kernel: string, entry: CompiledVariant["entry_points"][number]) => {
+  return (kernel, entry) => {
     const key = JSON.stringify([entry.wgsl, entry.name, entry.bindings]);
     let found = cache.get(key);
     if (!found) {
-      found = compile(gpu.device, kernel, entry, model.wgsl[entry.wgsl] ?? "");
+      found = compile(device, kernel, entry, model.wgsl[entry.wgsl] ?? "");
       cache.set(key, found);
     }
     return found;
   };
-  const dispatched = new Set(
-    Object.values(model.functions).flatMap(({ code }) => [...dispatchesOf(code)].map(({ kernel }) => kernel)),
+}
+
+/** The kernel as this variant runs it. */
+export async function readied(
+  { kernel, symbols }: CompiledKernel,
+  variant: CompiledVariant,
+  entry_points: CompiledVariant["entry_points"],
+  compiled: Compile,
+): Promise<ReadyKernel> {
+  const entries = await Promise.all(entry_points.map((entry) => compiled(kernel, entry)));
+  const executables = variant.launches.map(
+    (launch) =>
+      entries[variant.entry_points.findIndex(({ name }) => name === launch.entry_point)] as Executable,
   );
+  return { kernel, symbols, variant, executables };
+}
+
+/** Kernels that are dispatched, how often in the text of the program. */
+export function dispatchedOf({ functions }: CompiledModel): Map<number, number> {
+  const found = new Map<number, number>();
+  for (const { code } of Object.values(functions)) {
+    for (const { kernel } of dispatchesOf(code)) found.set(kernel, (found.get(kernel) ?? 0) + 1);
+  }
+  return found;
+}
+
+/**
+ * Compiles several texts at a time; `done` after each kernel. What is only a part of dispatches, which their kernels do
+ * the work of, is not compiled. Throws a DeviceFailure that names the kernel.
+ */
+export async function compileKernels(
+  model: CompiledModel,
+  variants: readonly CompiledVariant[],
+  compiled: Compile,
+  gpu: Gpu,
+  done: () => void,
+  signal: AbortSignal,
+): Promise<ReadyKernel[]> {
+  const dispatched = dispatchedOf(model);
   const ready: ReadyKernel[] = [];
   let next = 0;
   const work = async () => {
     while (next < model.kernels.length) {
       const index = next++;
       signal.throwIfAborted();
-      const { kernel, symbols } = model.kernels[index] as CompiledKernel;
       const variant = variants[index] as CompiledVariant;
       const entry_points = dispatched.has(index) ? variant.entry_points : [];
-      const entries = await Promise.all(entry_points.map((entry) => compiled(kernel, entry)));
-      const executables = variant.launches.map(
-        (launch) =>
-          entries[variant.entry_points.findIndex(({ name }) => name === launch.entry_point)] as Executable,
-      );
-      ready[index] = { kernel, symbols, variant, executables };
+      ready[index] = await readied(model.kernels[index] as CompiledKernel, variant, entry_points, compiled);
       done();
     }
   };

@@ -26,11 +26,15 @@ export interface ReadyFunction {
   readonly buffers: Buffers;
 }
 
-/** What is left to be interpreted at a call: all of it that its sizes do not decide. */
-export type Step =
+/** What nothing within a call decides. */
+export type PlainStep =
   | { op: "replay"; from: number; to: number }
   | { op: "move"; from: Region; to: Region }
-  | { op: "set"; to: Region; value: number }
+  | { op: "set"; to: Region; value: number };
+
+/** What is left to be interpreted at a call: all of it that its sizes do not decide. */
+export type Step =
+  | PlainStep
   | { op: "dispatch"; dispatch: Dispatch; known: Sizes }
   | { op: "copy"; copy: Copy; known: Sizes }
   | { op: "let"; instruction: Let; known: Sizes }
@@ -46,6 +50,8 @@ const MOST_UNROLLED = 4096;
 export class Recording {
   readonly flat: Flat;
   readonly steps: Step[];
+  /** All of them are plain ones. */
+  readonly plain: boolean;
   /** The GPU has taken all of it once, without an error. */
   proven = false;
   private turns = 0;
@@ -59,6 +65,7 @@ export class Recording {
     this.flat = new Flat(ready.device, ready.buffers);
     try {
       this.steps = this.block(ready.fn.code, sizes);
+      this.plain = this.steps.every(({ op }) => op === "replay" || op === "move" || op === "set");
       this.flat.seal();
     } catch (cause) {
       this.flat.destroy();

@@ -1,12 +1,12 @@
 import type { CompiledModel } from "../compiled/generated/model";
-import { DeviceFailure, wordOfLoss } from "../hal/errors";
 import type { Gpu } from "../hal/gpu";
-import type { HostModules } from "./api";
+import type { HostModules, RunOptions } from "./api";
 import type { Region } from "./flat";
 import type { Allocations } from "./memory";
+import { fitsTogether, MOST_BYTES, Together, type Writes } from "./together";
 
 /** Buffers to map that wait to be used again: of few bytes, as a token has, there are many under way at a time. */
-const IDLE_STAGINGS = { few: 16, many: 2 };
+const IDLE_STAGINGS = { few: 32, many: 2 };
 const FEW_BYTES = 4096;
 /** Of an input that is compared before it is written again: a write costs the host as much as some dispatches. */
 const FEW_HELD = 64;
@@ -34,6 +34,9 @@ export class Session {
   /** Of each sequence. */
   readonly states = new Set<Held>();
   private readonly stagings: GPUBuffer[] = [];
+  /** Of calls that go to the GPU together: small ones that are encoded, and not submitted yet, and what is written for them. */
+  private open: Together | null = null;
+  private uploads: GPUBuffer | null = null;
   /** What was written last into inputs that are small. */
   private readonly held = new WeakMap<GPUBuffer, Uint8Array>();
 
@@ -42,7 +45,10 @@ export class Session {
     readonly allocations: Allocations,
     readonly model: CompiledModel,
     readonly modules: HostModules,
-  ) {}
+  ) {
+    // What is encoded may use it.
+    allocations.beforeDestroy = () => this.flush();
+  }
 
   get bytes(): { weights: number; arenas: number; states: number; other: number } {
     const sum = (buffers: readonly { size: number }[]) =>
@@ -66,11 +72,36 @@ export class Session {
 
   /** An input's bytes are these from now on. */
   write(target: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.changes(target, bytes)) this.gpu.device.queue.writeBuffer(target, 0, bytes);
+  }
+
+  /** The same, of who writes them: whether they have to be written. */
+  changes(target: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): boolean {
     const held = this.held.get(target);
-    if (held?.length === bytes.length && held.every((byte, i) => byte === bytes[i])) return;
+    if (held?.length === bytes.length && held.every((byte, i) => byte === bytes[i])) return false;
     if (bytes.length <= FEW_HELD) this.held.set(target, bytes.slice());
     else this.held.delete(target);
-    this.gpu.device.queue.writeBuffer(target, 0, bytes);
+    return true;
+  }
+
+  /** Where a call is encoded that others follow (`more`), or that follows some, if it is a small one. */
+  together(writes: Writes, read: readonly Region[], { more }: RunOptions): Together | null {
+    if (!this.open?.hasRoom(writes, read)) this.flush();
+    if (!this.open && more && fitsTogether(writes, read)) this.open = new Together(this);
+    return this.open;
+  }
+
+  /** Submits what is encoded. */
+  flush(): void {
+    const { open } = this;
+    this.open = null;
+    open?.submit();
+  }
+
+  /** A buffer to write what calls are given, from where it is copied. */
+  upload(): GPUBuffer {
+    this.uploads ??= this.allocations.make(MOST_BYTES, COPY_SRC | COPY_DST);
+    return this.uploads;
   }
 
   /** Something else is written into an input. */
@@ -83,6 +114,8 @@ export class Session {
     for (const states of this.states) states.forgetCalls();
     for (const buffer of [...this.weights, ...this.arena]) this.allocations.destroy(buffer);
     for (const buffer of this.stagings.splice(0)) this.allocations.destroy(buffer);
+    if (this.uploads) this.allocations.destroy(this.uploads);
+    this.uploads = null;
     this.weights = [];
     this.arena = [];
     this.present = false;
@@ -106,63 +139,6 @@ export class Session {
     this.stagings.splice(this.stagings.indexOf(oldest), 1);
     this.allocations.destroy(oldest);
   }
-}
-
-/** Copies regions out and maps them by one map: Firefox takes 80 ms for each that is awaited. */
-export class Download {
-  private readonly staging: GPUBuffer | null;
-  private readonly offsets: number[] = [];
-
-  constructor(
-    private readonly session: Session,
-    private readonly regions: readonly Region[],
-  ) {
-    let bytes = 0;
-    for (const region of regions) {
-      this.offsets.push(bytes);
-      bytes += region.bytes;
-    }
-    this.staging = bytes ? session.takeStaging(bytes) : null;
-  }
-
-  /** What has to be copied, and where to. */
-  get parts(): [region: Region, target: GPUBuffer, offset: number][] {
-    const { staging } = this;
-    return staging ? this.regions.map((region, i) => [region, staging, this.offsets[i] as number]) : [];
-  }
-
-  /** Copies of the bytes of each region, after the submission. */
-  async bytes(signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>[]> {
-    const { staging, session } = this;
-    if (!staging) return [];
-    const end = (this.offsets.at(-1) as number) + (this.regions.at(-1) as Region).bytes;
-    const all = await mapped(session.gpu, staging, end, signal);
-    return this.regions.map(
-      ({ bytes }, i) => new Uint8Array(all.slice(this.offsets[i], (this.offsets[i] as number) + bytes)),
-    );
-  }
-
-  release(): void {
-    if (this.staging) this.session.giveStaging(this.staging);
-  }
-}
-
-/** The first bytes of a buffer that was copied to. */
-export async function mapped(
-  gpu: Gpu,
-  staging: GPUBuffer,
-  bytes: number,
-  signal: AbortSignal,
-): Promise<ArrayBuffer> {
-  const done = staging.mapAsync(MAP_READ, 0, bytes).catch(async (cause: unknown) => {
-    if (signal.aborted) return;
-    // The cause, and not its consequence, is told first.
-    await wordOfLoss(gpu.device);
-    gpu.throwIfLost();
-    throw new DeviceFailure({ kind: "internal", message: `the GPU does not give its results: ${cause}` });
-  });
-  await gpu.guard(done, signal);
-  return staging.getMappedRange(0, bytes);
 }
 
 /** Bytes of each arena: calls follow each other, so that functions share them. */

@@ -204,7 +204,8 @@ class Files implements Source {
   }
 }
 
-async function openCache(): Promise<Cache | null> {
+/** The browser's storage for what models of one origin share; null where there is none. */
+export async function openCache(): Promise<Cache | null> {
   // Pages in private windows of some browsers have one that refuses.
   return typeof caches === "undefined" ? null : caches.open(CACHE).catch(() => null);
 }

@@ -234,6 +234,7 @@ export class States {
   }
 
   private encoded(encode: (encoder: GPUCommandEncoder) => void): void {
+    this.session.flush();
     const { device } = this.session.gpu;
     const encoder = device.createCommandEncoder();
     encode(encoder);

@@ -232,7 +232,7 @@ function submitTest(
     commands.drop();
     thrown = toErrorReport(cause);
   }
-  const errors = Promise.all([...made.map((buffer) => buffer.error), captured()]);
+  const errors = Promise.all([...made.map((buffer) => buffer.error), commands.textures.made(), captured()]);
   return errors.then((found) => {
     const error = thrown ?? found.find((one) => one !== null) ?? null;
     if (!error) return null;

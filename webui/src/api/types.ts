@@ -137,6 +137,8 @@ export interface KernelSummary {
   /** In the order in which a device tries them. */
   variants: string[];
   files: string[];
+  /** By variant and argument: layouts that are no row-major buffers. */
+  encodings: Record<string, Record<string, string>>;
 }
 
 /** How a suite of a language model writes. */
@@ -203,11 +205,13 @@ export interface KernelVariant {
   }[];
   launches: {
     entry_point: string;
-    operands: ({ argument: number } | { temporary: number })[];
+    operands: ({ argument: number } | { temporary: number } | { texture: number })[];
     uniforms?: { name: string; dtype: string; value: Expression }[];
     grid: Expression[];
   }[];
   temporaries: Expression[];
+  /** Between its launches. */
+  textures?: { dimension: string; format: string; size: Expression[] }[];
 }
 
 export interface TensorStatistics extends TensorRef {

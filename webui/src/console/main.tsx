@@ -19,13 +19,36 @@ const VIEWS = {
 };
 type View = keyof typeof VIEWS;
 
-/** #KEY/VIEW: no request tells what is behind the #. */
-function place(): { key: string; view: View } {
-  const [key = "", view = ""] = location.hash.slice(1).split("/");
-  return { key, view: view in VIEWS ? (view as View) : "releases" };
+const KEPT = "tapml.console";
+let key = kept();
+
+function kept(): string {
+  try {
+    return sessionStorage.getItem(KEPT) ?? "";
+  } catch {
+    return "";
+  }
 }
 
-function usePlace() {
+/**
+ * #KEY/VIEW of the address that `tapml field serve` printed: no request tells what is behind the #. The key is kept for this
+ * tab and taken out of the address, so that no link has it, and none that is copied.
+ */
+function place(): View {
+  const [given = "", view = ""] = location.hash.slice(1).split("/");
+  if (given !== "") {
+    key = given;
+    try {
+      sessionStorage.setItem(KEPT, key);
+    } catch {
+      // Without storage the key is gone when the page is loaded again.
+    }
+    history.replaceState(null, "", `#/${view}`);
+  }
+  return view in VIEWS ? (view as View) : "releases";
+}
+
+function usePlace(): View {
   const [found, set] = useState(place);
   useEffect(() => {
     const changed = () => set(place());
@@ -36,7 +59,7 @@ function usePlace() {
 }
 
 /** What the service says, once a second while the page is seen. */
-function useField(key: string) {
+function useField() {
   const [state, set] = useState<{ document: FieldDocument | null; error: Error | null }>({
     document: null,
     error: null,
@@ -62,13 +85,13 @@ function useField(key: string) {
       over = true;
       clearTimeout(timer);
     };
-  }, [key]);
+  }, []);
   return state;
 }
 
 function Console() {
-  const { key, view } = usePlace();
-  const { document, error } = useField(key);
+  const view = usePlace();
+  const { document, error } = useField();
   const failed = document ? document.failures.length + document.failed_runs.length : 0;
   const Shown = VIEWS[view];
   return (
@@ -77,7 +100,7 @@ function Console() {
         <h1 class="brand">The field</h1>
         <nav class="row" aria-label="Pages">
           {Object.keys(VIEWS).map((name) => (
-            <a key={name} href={`#${key}/${name}`} aria-current={name === view ? "page" : undefined}>
+            <a key={name} href={`#/${name}`} aria-current={name === view ? "page" : undefined}>
               {name === "failures" && failed > 0 ? `failures (${failed})` : name}
             </a>
           ))}

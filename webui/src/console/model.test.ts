@@ -2,13 +2,19 @@ import { expect, it } from "vitest";
 import {
   ago,
   counted,
+  elapsed,
   type Failure,
   failureGroups,
+  isOver,
+  labelRows,
+  limitsOf,
   type Release,
+  share,
   stateOf,
   stepLine,
   type Traffic,
   taskVersions,
+  took,
 } from "./model";
 
 const failure = (kernel: string, device: string, more: Partial<Failure> = {}): Failure => ({
@@ -16,8 +22,9 @@ const failure = (kernel: string, device: string, more: Partial<Failure> = {}): F
   ...{ link: "", at: 0, task: "shop/a", version: "1.0", ...more },
 });
 const release = (version: string, more: Partial<Release> = {}): Release => ({
-  ...{ number: 1, task: "shop/a", version, manifest: "", status: "running", reason: "", step: 0 },
+  ...{ number: 1, task: "shop/a", version, manifest: "", status: "running", reason: "", waits: "", step: 0 },
   ...{ steps: ["beta", "full"], since: 0, devices: 0, failed: 0, slow: 0, events: [], coverage: [] },
+  ...{ rates: [], thresholds: { failure_rate: 0.01, slow_ms: null, slow_rate: 0.05 } },
   ...{ samples: { judged: 0, calls: 0, failed: 0, waiting: 0 }, ...more },
 });
 
@@ -36,6 +43,20 @@ it("groups failures by kernel, browser and GPU, and counts a device once", () =>
     ["add", "Chromium 156", 1, 1],
     ["softmax", "Firefox 140", 1, 1],
   ]);
+});
+
+it("folds what is rolled back, and what everybody has a newer release of, but never the newest", () => {
+  const over = { status: "rolled-back" as const };
+  const releases = [
+    release("1.4", { number: 6, ...over }),
+    release("1.3", { number: 5, ...over, step: 1 }),
+    release("1.2", { number: 4, step: 1 }),
+    release("1.1", { number: 3, step: 1 }),
+    release("2.0", { number: 2, task: "shop/b", step: 1 }),
+    release("1.0", { number: 1, ...over }),
+  ];
+  expect(releases.map((one) => isOver(one, releases))).toEqual([false, true, false, true, false, true]);
+  expect(isOver(release("1.0", { number: 1, step: 1 }), [release("1.1", { number: 2 })])).toBe(false);
 });
 
 it("lists versions by task, each with its newest release and who holds it", () => {
@@ -92,4 +113,23 @@ it("says whose numbers they are", () => {
   expect(counted({ ...traffic, redis: "none" })).toBe("Of this process");
   expect(counted({ ...traffic, redis: "connected" })).toBe("Of 3 processes together");
   expect(counted({ ...traffic, redis: "away" })).toBe("Redis is away: of this process alone");
+});
+
+it("says shares, times, and what rolls a release back", () => {
+  expect([share(0, 7), share(3, 200), share(7, 7), share(0, 0)]).toEqual(["0", "3 (1.5%)", "7 (100%)", "0"]);
+  expect([took(44), took(999), took(1200), took(65_000)]).toEqual(["44 ms", "999 ms", "1.2 s", "65 s"]);
+  expect(limitsOf(release("1"))).toBe(
+    "It is rolled back when there is evidence that runs fail on more than 1% of the devices.",
+  );
+  const thresholds = { failure_rate: 0.02, slow_ms: 250, slow_rate: 0.05 };
+  expect(limitsOf(release("1", { thresholds }))).toBe(
+    "It is rolled back when there is evidence that runs fail on more than 2% of the devices, or take over 250 ms on more than 5%.",
+  );
+});
+
+it("puts labels in rows where they cover no other, and before their line where they would leave the picture", () => {
+  const spans = [0, 10, 20, 25, 70, 95].map((at) => [at, at + 30] as const);
+  expect(labelRows(spans, 2, 100)).toEqual([0, 1, null, null, 0, 1]);
+  expect(elapsed(95_400)).toBe("95 s");
+  expect(elapsed(36_000_000)).toBe("10 h");
 });

@@ -7,16 +7,31 @@ export interface Release {
   manifest: string;
   status: "running" | "rolled-back";
   reason: string;
+  /** What it waits for that a service has to be told to do; empty where there is nothing. */
+  waits: string;
   step: number;
   steps: string[];
   since: number;
   devices: number;
   failed: number;
   slow: number;
+  thresholds: { failure_rate: number; slow_ms: number | null; slow_rate: number };
+  /** Of the steps in which something was reported, in order. */
+  rates: StepRates[];
   samples: { judged: number; calls: number; failed: number; waiting: number };
   events: { at: number; step: number; status: string; reason: string }[];
   /** Milliseconds since 1970, and the devices that held the version from then on. */
   coverage: [number, number][];
+}
+
+/** What devices reported in a step, each by its first run there. */
+export interface StepRates {
+  step: number;
+  devices: number;
+  failed: number;
+  slow: number;
+  /** Of runs that did not fail, in milliseconds. */
+  times: { devices: number; p50: number; p95: number } | null;
 }
 
 export interface Device {
@@ -152,6 +167,37 @@ export function stateOf(release: Release): string {
   return release.status === "rolled-back" ? `rolled back in ${step}` : step;
 }
 
+/**
+ * Whether a release has nothing more to tell: it is rolled back, or everybody has a newer one of its task. `releases`: the
+ * newest first; that is never over, for it is what one comes to look at.
+ */
+export function isOver(release: Release, releases: readonly Release[]): boolean {
+  if (release === releases[0]) return false;
+  const everybodyHas = ({ task, number, status, step, steps }: Release) =>
+    task === release.task && number > release.number && status === "running" && steps[step] === "full";
+  return release.status === "rolled-back" || releases.some(everybodyHas);
+}
+
+/** "3 (1.5%)" */
+export function share(count: number, of: number): string {
+  return count === 0 || of === 0
+    ? String(count)
+    : `${count} (${Number(((100 * count) / of).toPrecision(2))}%)`;
+}
+
+/** "44 ms", "1.2 s" */
+export function took(milliseconds: number): string {
+  return milliseconds < 1000 ? `${milliseconds} ms` : `${Number((milliseconds / 1000).toPrecision(3))} s`;
+}
+
+/** What rolls the release back. */
+export function limitsOf({ thresholds }: Release): string {
+  const { failure_rate, slow_ms, slow_rate } = thresholds;
+  const percent = (rate: number) => `${Number((100 * rate).toPrecision(3))}%`;
+  const or = slow_ms === null ? "" : `, or take over ${took(slow_ms)} on more than ${percent(slow_rate)}`;
+  return `It is rolled back when there is evidence that runs fail on more than ${percent(failure_rate)} of the devices${or}.`;
+}
+
 /** A line that keeps each value until the next, in a box of this size, up to `end`. */
 export function stepLine(
   points: Release["coverage"],
@@ -169,12 +215,34 @@ export function stepLine(
   return last ? `${turns.join("")}H${x(end)}` : "";
 }
 
+/**
+ * In which row each label stands, the first of `rows` where it covers none before it; null where there is no room. `spans`:
+ * from where to where it goes, in order; one that would go beyond `width` stands before its line instead.
+ */
+export function labelRows(
+  spans: readonly (readonly [number, number])[],
+  rows: number,
+  width: number,
+): (number | null)[] {
+  const taken = Array.from({ length: rows }, () => Number.NEGATIVE_INFINITY);
+  return spans.map(([from, to]) => {
+    const start = to > width ? from - (to - from) : from;
+    const row = taken.findIndex((end) => end < start);
+    if (row < 0) return null;
+    taken[row] = Math.max(from, to > width ? from : to);
+    return row;
+  });
+}
+
+/** "95 s", "12 min", "5 h", "3 days" */
+export function elapsed(milliseconds: number): string {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
+}
+
 /** 12 s ago, 4 min ago: how long before `now`. */
 export function ago(at: number, now: number): string {
-  const seconds = Math.max(0, Math.round((now - at) / 1000));
-  if (seconds < 120) return `${seconds} s ago`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
-  return seconds < 172_800
-    ? `${Math.round(seconds / 3600)} h ago`
-    : `${Math.round(seconds / 86_400)} days ago`;
+  return `${elapsed(now - at)} ago`;
 }

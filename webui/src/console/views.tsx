@@ -8,9 +8,13 @@ import {
   counted,
   type FieldDocument,
   failureGroups,
+  isOver,
+  limitsOf,
   type Release,
+  share,
   stateOf,
   taskVersions,
+  took,
 } from "./model";
 
 function State(props: { release: Release }) {
@@ -27,23 +31,72 @@ export function Releases({ document }: { document: FieldDocument }) {
     return <p>Nothing was released: `tapml field release` begins a release.</p>;
   return (
     <>
-      {document.releases.map((release) => (
-        <section key={release.number} class="card stack">
+      {document.releases.map((release) => {
+        const title = (
           <h2>
             {release.task} {release.version} <State release={release} />
           </h2>
-          {release.reason !== "" && <p class="reason">{release.reason}</p>}
-          <CoverageChart release={release} now={document.now} />
-          <p>
-            In this step {count(release.devices, "device")}{" "}
-            {document.share < 1 && `of the ${100 * document.share}% that are watched `}
-            reported, {release.failed} failed, {release.slow} slow. {count(release.samples.judged, "sample")}{" "}
-            judged: {release.samples.failed} of {count(release.samples.calls, "operator call")} wrong,{" "}
-            {release.samples.waiting} waiting.
-          </p>
-        </section>
-      ))}
+        );
+        const reason = release.reason !== "" && <p class="reason">{release.reason}</p>;
+        return isOver(release, document.releases) ? (
+          <details key={release.number} class="card stack">
+            <summary>{title}</summary>
+            {reason}
+            <Progress release={release} document={document} />
+          </details>
+        ) : (
+          <section key={release.number} class="card stack">
+            {title}
+            {reason}
+            <Progress release={release} document={document} />
+          </section>
+        );
+      })}
     </>
+  );
+}
+
+function Progress({ release, document }: { release: Release; document: FieldDocument }) {
+  return (
+    <>
+      {release.waits !== "" && <p>Nothing happens yet: {release.waits}.</p>}
+      {release.coverage.some(([, devices]) => devices > 0) ? (
+        <CoverageChart release={release} now={document.now} />
+      ) : (
+        <p>No device has held it so far.</p>
+      )}
+      <StepTable release={release} />
+      <p>
+        {limitsOf(release)}
+        {document.share < 1 && ` Reports are of the ${100 * document.share}% that are watched.`}
+        {(release.samples.judged > 0 || release.samples.waiting > 0) &&
+          ` ${count(release.samples.judged, "sample")} judged: ${release.samples.failed} of ${count(
+            release.samples.calls,
+            "operator call",
+          )} wrong, ${release.samples.waiting} waiting.`}
+      </p>
+    </>
+  );
+}
+
+function StepTable({ release }: { release: Release }) {
+  if (release.rates.length === 0) return <p>No device has reported a run yet.</p>;
+  return (
+    <Table
+      caption="Devices by their first run in a step"
+      heads={["step", "devices", "failed", "slow", "a run took", "p95"]}
+      rows={release.rates.map(({ step, devices, failed, slow, times }) => ({
+        key: step,
+        cells: [
+          release.steps[step] ?? String(step),
+          devices,
+          <span class={failed > 0 ? "is-fail" : undefined}>{share(failed, devices)}</span>,
+          release.thresholds.slow_ms === null ? "–" : share(slow, devices),
+          times === null ? "not told" : took(times.p50),
+          times === null ? "–" : took(times.p95),
+        ],
+      }))}
+    />
   );
 }
 
@@ -117,6 +170,7 @@ export function TunnelTraffic({ document: { traffic, now } }: { document: FieldD
         <h2>
           {count(traffic.records, "record")} of {count(traffic.streams, "stream")} in the database
         </h2>
+        {traffic.emitted.length === 0 && <p>What tasks emit comes here, if the page's user consents.</p>}
         {traffic.emitted.length > 0 && (
           <Table
             heads={["task", "name", "records", "devices", "the latest"]}
@@ -144,13 +198,22 @@ const KINDS: Record<string, string> = {
   crash: "its VM ended",
   queue: "too many events waited",
   storage: "could not keep its rows",
+  pull: "could not be installed",
+};
+
+/** Of versions that could not be installed. */
+const WRONG: Record<string, string> = {
+  "task.json": "its task.json",
+  untrusted: "not what was signed",
+  missing: "a file is missing",
 };
 
 function RunFailures({ document }: { document: FieldDocument }) {
-  if (document.failed_runs.length === 0) return <p>No run of a task failed.</p>;
+  if (document.failed_runs.length === 0)
+    return <p>No run of a task failed, and no device failed to install one.</p>;
   return (
     <section class="card stack">
-      <h2>Runs that failed</h2>
+      <h2>Runs and installations that failed</h2>
       <Table
         heads={["task", "why", "where", "browser", "GPU", "devices", "latest"]}
         rows={document.failed_runs.map((one, i) => ({
@@ -158,7 +221,7 @@ function RunFailures({ document }: { document: FieldDocument }) {
           cells: [
             `${one.task} ${one.version}`,
             KINDS[one.kind] ?? one.kind,
-            one.what ? <code>{one.what}</code> : "not known",
+            one.what ? <code>{WRONG[one.what] ?? one.what}</code> : "not known",
             one.browser,
             one.gpu,
             one.devices,

@@ -89,7 +89,7 @@ describe("layoutOutline", () => {
     expect(far.map((edge) => edge.to)).toEqual(["n10", "n20", "n30", "n40", "n50"]);
   });
 
-  it("manages 1500 nodes", { timeout: 30_000 }, () => {
+  it("manages 1500 nodes", { timeout: 120_000 }, () => {
     const { boxes } = layoutGraph(chain(1500));
     expect(boxes).toHaveLength(1502);
   });

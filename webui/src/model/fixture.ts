@@ -89,8 +89,26 @@ export const suite: SuiteDetail = {
     { id: "n3.s0", node: "n3", kernel: "norm", step: 0 },
   ],
   kernels: [
-    { kernel: "take", nodes: 1, edited: false, compiler: "tvm", unsupported: null, variants: [], files: [] },
-    { kernel: "norm", nodes: 2, edited: true, compiler: "tvm", unsupported: null, variants: [], files: [] },
+    {
+      kernel: "take",
+      nodes: 1,
+      edited: false,
+      compiler: "tvm",
+      unsupported: null,
+      variants: [],
+      files: [],
+      encodings: {},
+    },
+    {
+      kernel: "norm",
+      nodes: 2,
+      edited: true,
+      compiler: "tvm",
+      unsupported: null,
+      variants: [],
+      files: [],
+      encodings: {},
+    },
   ],
 };
 

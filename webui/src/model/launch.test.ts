@@ -37,6 +37,12 @@ it("says what each binding holds", () => {
   const entry = variant?.entry_points[0];
   if (!variant || !entry) throw new Error("the bundle has no variant");
   expect(held(bundle, { ...variant, launches }, entry)).toEqual(["temporary 0", ""]);
+  const textures = [{ dimension: "2d", format: "rgba32float", size: [16, "n", 1] }];
+  const bound = [{ entry_point: "k", operands: [{ texture: 0 }], grid: [1, 1, 1] }];
+  expect(held(bundle, { ...variant, launches: bound, textures }, entry)).toEqual([
+    "texture 0, 2d rgba32float 16 × n × 1",
+    "",
+  ]);
   const inPlace: KernelBundle = {
     ...bundle,
     arguments: [{ role: "input" }, { role: "output", overwrites: 0 }],

@@ -21,13 +21,17 @@ export function variantOf({ variants }: KernelBundle, file: string | undefined):
 type EntryPoint = KernelVariant["entry_points"][number];
 
 /**
- * What each binding of an entry point holds: "output 0", counted within its role, "temporary 1", "output 0, begun as input
+ * What each binding of an entry point holds: "output 0", counted within its role, "temporary 1", "texture 0" with what that is, "output 0, begun as input
  * 1" where it overwrites an input; nothing for a uniform.
  */
-export function held(bundle: KernelBundle, { launches }: KernelVariant, entry: EntryPoint): string[] {
+export function held(
+  bundle: KernelBundle,
+  { launches, textures = [] }: KernelVariant,
+  entry: EntryPoint,
+): string[] {
   const operands = launches.find(({ entry_point }) => entry_point === entry.name)?.operands ?? [];
   const roles = bundle.arguments.map(({ role }) => role);
-  // Operands go to the storage bindings, in the order of their numbers.
+  // Operands go to the other bindings, in the order of their numbers.
   const storage = entry.bindings
     .filter(({ access }) => access !== "uniform")
     .sort((a, b) => a.binding - b.binding);
@@ -35,6 +39,14 @@ export function held(bundle: KernelBundle, { launches }: KernelVariant, entry: E
     const operand = operands[storage.indexOf(binding)];
     if (operand === undefined) return "";
     if ("temporary" in operand) return `temporary ${operand.temporary}`;
+    if ("texture" in operand) {
+      const { dimension, format, size } = textures[operand.texture] ?? {
+        dimension: "",
+        format: "",
+        size: [],
+      };
+      return `texture ${operand.texture}, ${dimension} ${format} ${extents(size)}`;
+    }
     const named = (argument: number) => {
       const role = roles[argument] ?? "argument";
       return `${role} ${roles.slice(0, argument).filter((other) => other === role).length}`;

@@ -91,6 +91,10 @@ class ByHand:
                 "entry_points": [entry_point(found) for found in variant["entry_points"]],
                 "launches": [_launch(found, values) for found in variant["launches"]],
                 "temporaries": [substituted(found, values) for found in variant["temporaries"]],
+                "textures": [
+                    {**found, "size": [substituted(extent, values) for extent in found["size"]]}
+                    for found in variant.get("textures", [])
+                ],
             }
             for variant in document["variants"]
         ]

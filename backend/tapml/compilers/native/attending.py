@@ -10,9 +10,10 @@ from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attention_hooks import AttentionHooks, most_of
 from tapml.compilers.native.attention_shape import DEPTH, FOURS, LANES, LOWEST, Shape
 from tapml.compilers.native.contraction import TOTAL
+from tapml.compilers.native.factors import extents, last
 from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
 from tapml.compilers.native.polynomials import Polynomial
-from tapml.compilers.native.product import ACCUMULATED, arguments_of, extents, last, numbered, tiles
+from tapml.compilers.native.product import ACCUMULATED, arguments_of, numbered, tiles
 from tapml.compilers.native.words import bare
 
 PLACES = "places"

@@ -14,10 +14,13 @@ from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attending import Attending, times_text
 from tapml.compilers.native.attention_hooks import most_of
 from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
+from tapml.compilers.native.blocks import SUBGROUP
 from tapml.compilers.native.eights import Eights, halves_of, narrowed
+from tapml.compilers.native.factors import extents, last
 from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
-from tapml.compilers.native.matrices import BUILTIN, RESULT, SIDE, SUBGROUP, factor_at, odd
-from tapml.compilers.native.product import arguments_of, extents, last, numbered, tiles
+from tapml.compilers.native.matrices import BUILTIN, RESULT
+from tapml.compilers.native.matrix_parts import SIDE, factor_at, odd
+from tapml.compilers.native.product import arguments_of, numbered, tiles
 
 KEYS = 32
 """Of a tile."""
@@ -70,7 +73,10 @@ class AttendingMatrices(Eights, Attending):
         functions = [self._vector(self._left, SIDE), self._vector(self._right, SIDE), self._vector(self._value, SIDE)]
         functions += [self._score(), *self._bounds(), self._finish()]
         self._text.declarations = [
-            f"var<workgroup> key_part : array<array<vec4<u32>, {KEYS * self._stride}>, 1>;",
+            *(
+                f"var<workgroup> {part} : array<array<vec4<u32>, {KEYS * self._stride}>, 1>;"
+                for part in ("key_part", "value_part")
+            ),
             f"var<workgroup> score_part : array<array<vec4<f32>, {SIDE * _OF_SCORES}>, {_SUBGROUPS}>;",
             *(
                 f"var<workgroup> {part} : array<array<vec4<u32>, {SIDE * _OF_WEIGHTS}>, {_SUBGROUPS}>;"
@@ -84,6 +90,7 @@ class AttendingMatrices(Eights, Attending):
             "",
             *self._places(),
             *functions,
+            *self.helpers.values(),
         ]
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
@@ -105,8 +112,9 @@ class AttendingMatrices(Eights, Attending):
             f"var highest = {LOWEST};",
             f"var reference = {LOWEST};",
             "var sum = 0.0;",
-            *(f"var brought_{n} : vec4<u32>;" for n in range(self._shares(max(self._steps, self._wide)))),
-            *self._brought("right", self._steps, "begin"),
+            *(f"var of_keys_{n} : vec4<u32>;" for n in range(self._shares(self._steps))),
+            *(f"var of_values_{n} : vec4<u32>;" for n in range(self._shares(self._wide))),
+            *self._brought("begin"),
             f"for (var at = begin; at < end; at += {KEYS}) {{",
             *(f"  {line}" for line in self._tile()),
             "}",
@@ -115,7 +123,7 @@ class AttendingMatrices(Eights, Attending):
             writer.line(line)
         comment = (
             f"Attention: each workgroup computes {ROWS} rows, each subgroup {SIDE}, over {KEYS} keys at a time.\n"
-            "key_part has keys, then values of a tile, as vectors of eight along them."
+            "key_part and value_part have keys and values of a tile, as vectors of eight along them."
         )
         launch = self._text.launch(writer, comment, [*arguments_of(group), BUILTIN], LANES, grid)
         return dataclasses.replace(launch, grows=dict.fromkeys(self._caches, 1))
@@ -141,24 +149,30 @@ class AttendingMatrices(Eights, Attending):
         guarded = (share + 1) * LANES > count
         return place, f"if ({place} < {count}) {{ " if guarded else "", " }" if guarded else ""
 
-    def _brought(self, name: str, steps: int, at: str) -> Iterable[str]:
-        for share in range(self._shares(steps)):
-            place, before, behind = self._share(steps, share)
-            given = f"batch, {at} + {place} / {2 * steps}, {place} % {2 * steps} * 8"
-            yield f"{before}brought_{share} = {name}8({given});{behind}"
+    def _brought(self, at: str) -> Iterable[str]:
+        """Reads the keys and the values of a tile."""
+        for name, into, steps in (("right", "of_keys", self._steps), ("value", "of_values", self._wide)):
+            for share in range(self._shares(steps)):
+                place, before, behind = self._share(steps, share)
+                given = f"batch, {at} + {place} / {2 * steps}, {place} % {2 * steps} * 8"
+                yield f"{before}{into}_{share} = {name}8({given});{behind}"
 
-    def _kept(self, steps: int) -> Iterable[str]:
-        for share in range(self._shares(steps)):
-            place, before, behind = self._share(steps, share)
-            into = f"key_part[0][{place} / {2 * steps} * {self._stride} + {place} % {2 * steps}]"
-            yield f"{before}{into} = brought_{share};{behind}"
+    def _kept(self) -> Iterable[str]:
+        for part, name, steps in (("key_part", "of_keys", self._steps), ("value_part", "of_values", self._wide)):
+            for share in range(self._shares(steps)):
+                place, before, behind = self._share(steps, share)
+                into = f"{part}[0][{place} / {2 * steps} * {self._stride} + {place} % {2 * steps}]"
+                yield f"{before}{into} = {name}_{share};{behind}"
 
     def _tile(self) -> Iterable[str]:
         over = KEYS // SIDE
         yield "workgroupBarrier();"
-        yield from self._kept(self._steps)
+        yield from self._kept()
         yield "workgroupBarrier();"
-        yield from self._brought("value", self._wide, "at")
+        yield "// What the next tile needs is read meanwhile."
+        yield f"if (at + {KEYS} < end) {{"
+        yield from (f"  {line}" for line in self._brought(f"at + {KEYS}"))
+        yield "}"
         yield from (f"var score_{n} = {RESULT}();" for n in range(over))
         for step in range(self._steps):
             for n in range(over):
@@ -168,10 +182,6 @@ class AttendingMatrices(Eights, Attending):
                 yield f"score_{n} = {product};"
         yield from (stored(f"score_{n}", n) for n in range(over))
         yield "workgroupBarrier();"
-        yield from self._kept(self._wide)
-        yield f"if (at + {KEYS} < end) {{"
-        yield from (f"  {line}" for line in self._brought("right", self._steps, f"at + {KEYS}"))
-        yield "}"
         yield from self._highest_of_tile()
         yield from self._weights_of_tile()
         yield "workgroupBarrier();"
@@ -180,7 +190,7 @@ class AttendingMatrices(Eights, Attending):
                 yield f"let {part}_{n} = {factor_at('left', 'row', f'{part}[subgroup]', n * 2, _OF_WEIGHTS)};"
             for w in range(self._wide):
                 offset = n * SIDE * self._stride + w * 2
-                yield f"let value_{n}_{w} = {factor_at('right', 'row', 'key_part[0]', offset, self._stride)};"
+                yield f"let value_{n}_{w} = {factor_at('right', 'row', 'value_part[0]', offset, self._stride)};"
                 for part in self._parts:
                     product = f"subgroupMatrixMultiplyAccumulate({part}_{n}, value_{n}_{w}, mixed_{w})"
                     yield f"mixed_{w} = {product};"

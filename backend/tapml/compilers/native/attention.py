@@ -19,8 +19,9 @@ from tapml.compilers.native.attending_matrices import by_matrices
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
 from tapml.compilers.native.attention_shape import LANES, LOWEST, shape_of
 from tapml.compilers.native.decoding import Decoding
+from tapml.compilers.native.factors import extents
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
-from tapml.compilers.native.product import arguments_of, extents
+from tapml.compilers.native.product import arguments_of
 from tapml.compilers.native.stages import Index, loads
 from tapml.lowering.by_hand import made_with
 

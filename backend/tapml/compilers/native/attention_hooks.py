@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from tapml.compilers.native.access import Access
 from tapml.compilers.native.attended import HIGHEST, MIXED, SUM, Attended
 from tapml.compilers.native.attention_shape import Shape
+from tapml.compilers.native.factors import Factors, extents
 from tapml.compilers.native.kernel import Launch, Text, times
 from tapml.compilers.native.polynomials import Indices
-from tapml.compilers.native.product import Factors, extents
 from tapml.compilers.native.stages import variable
-from tapml.compilers.native.words import Access, bare, wgsl_type
+from tapml.compilers.native.words import bare, wgsl_type
 
 PARTS = "the parts of all workgroups"
 """The temporary between the two dispatches: of each row and share its greatest score, sum and mixed values."""
@@ -69,7 +70,7 @@ class AttentionHooks(Factors):
             self._given(writer, name, text)
         value = bare(writer.value(made.finish))
         output = self._text.accesses[str(made.stored.value)]
-        writer.line(f"{writer.at(output, self._place(made.stored))} = {value};")
+        writer.line(writer.store(output, self._place(made.stored), value))
         writer.lines.append("}\n")
         return self._ended(writer)
 

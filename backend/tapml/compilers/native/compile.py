@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.base import Progress, described
@@ -10,8 +12,10 @@ from tapml.compilers.native.attention import attention
 from tapml.compilers.native.axes import nodes
 from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.kernel import Found, Launch
+from tapml.compilers.native.layouts import Layout
 from tapml.compilers.native.matmul import matmul
 from tapml.compilers.native.matrices import uses_matrices, with_matrices
+from tapml.compilers.native.raster import raster
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.staged import Template, of_any, staged
 from tapml.compilers.native.stages import inlined, stages_of
@@ -20,11 +24,12 @@ from tapml.compilers.tvm.variants import VariantSpec, parse_specs
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
+from tapml.kernels.textures import texture_limits
 from tapml.lowering.by_hand import ATTRIBUTE, made_with
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram
 
-TEMPLATES: tuple[Template, ...] = (transposed, elementwise, matmul, rows, attention)
+TEMPLATES: tuple[Template, ...] = (transposed, raster, elementwise, matmul, rows, attention)
 """In the order in which they are asked."""
 
 _STORED = ("float32", "float16", "int32", "uint32")
@@ -38,7 +43,7 @@ class NativeCompiler:
     """One of the compilers (tapml.compilers.base)."""
 
     name = "native"
-    version = "5"
+    version = "8"
     """Raised whenever it would write something else for the same operator."""
 
     def compile(
@@ -60,25 +65,36 @@ class NativeCompiler:
         parse_specs(variants)
 
     def _kernel(self, operator: Operator, spec: VariantSpec) -> CompiledKernel | None:
-        launches = generated(operator, spec.threads)
-        if launches is None:
+        found = recognised(operator, spec.threads)
+        launches = generated_of(found) if found is not None else None
+        if found is None or launches is None:
             return None
         made = self.document(operator, spec.name, launches)
-        fast = generated(operator, spec.threads, matrices=True) if _has_halves(operator) else None
+        fast = generated_of(found, matrices=True) if may_have_matrices(operator) else None
         if fast is None or not any(uses_matrices(launch.text) for launch in fast):
             return made
         return with_first(self.document(operator, f"{spec.name}+matrices", fast, "@matrices"), made)
 
     def document(
-        self, operator: Operator, variant: str, launches: Sequence[Launch], suffix: str = ""
+        self,
+        operator: Operator,
+        variant: str,
+        launches: Sequence[Launch],
+        suffix: str = "",
+        layouts: Mapping[str, Layout] = MappingProxyType({}),
     ) -> CompiledKernel:
-        """The kernel of which these are the dispatches, with that one variant. `suffix`: behind its files' names."""
+        """The kernel of which these are the dispatches, with that one variant. `suffix`: behind its files' names;
+        `layouts`: those of its parameters that are not row-major buffers (tapml.compilers.native.encoded).
+        """
         program = operator.program
         assert isinstance(program, OperatorProgram)
         numbers = {buffer.name: place for place, buffer in enumerate(program.parameters)}
-        temporaries = {buffer: nbytes for launch in launches for buffer, nbytes in launch.temporaries.items()}
+        scratch = {buffer: size for launch in launches for buffer, size in launch.temporaries.items()}
+        textures = {buffer: size for buffer, size in scratch.items() if isinstance(size, dict)}
+        temporaries = {buffer: size for buffer, size in scratch.items() if buffer not in textures}
         places = {buffer: {"argument": place} for buffer, place in numbers.items()}
         places |= {buffer: {"temporary": place} for place, buffer in enumerate(temporaries)}
+        places |= {buffer: {"texture": place} for place, buffer in enumerate(textures)}
         # The first has the operator's own name.
         stem = f"{operator.name}{suffix}"
         names = [f"{stem}{f'.{number}' if number > 1 else ''}.wgsl" for number in range(1, len(launches) + 1)]
@@ -87,6 +103,7 @@ class NativeCompiler:
         requires = requirements([file.text for file in files], max(found.nbytes for found in operator.types(least)))
         if any(uses_matrices(file.text) for file in files):
             requires = with_matrices(requires)
+        requires["limits"] |= texture_limits([*textures.values()])
         made: dict[str, Any] = {
             "name": variant,
             "requires": requires,
@@ -111,6 +128,12 @@ class NativeCompiler:
             ],
             "temporaries": [*temporaries.values()],
         }
+        if textures:
+            made["textures"] = [*textures.values()]
+        if layouts:
+            named = zip(program.parameters, operator.arguments, strict=True)
+            found = {argument["name"]: layouts.get(buffer.name) for buffer, argument in named}
+            made["encodings"] = {name: layout.described() for name, layout in found.items() if layout is not None}
         arguments = [dict(argument) for argument in operator.arguments]
         for launch in launches:
             for buffer, axis in launch.grows.items():
@@ -126,8 +149,14 @@ def with_first(first: CompiledKernel, then: CompiledKernel) -> CompiledKernel:
     return CompiledKernel({**then.document, "variants": variants}, [*first.files, *then.files])
 
 
-def _has_halves(operator: Operator) -> bool:
-    return any(argument["dtype"] == "float16" for argument in operator.arguments)
+def may_have_matrices(operator: Operator) -> bool:
+    """Whether there may be products in float16, or of integers in words, among what an operator computes."""
+    return has_words(operator) or any(argument["dtype"] == "float16" for argument in operator.arguments)
+
+
+def has_words(operator: Operator) -> bool:
+    """Whether it may read integers that several are in a word."""
+    return any(argument["dtype"] == "uint32" for argument in operator.arguments)
 
 
 NATIVE = NativeCompiler()
@@ -138,19 +167,32 @@ def generated(
 ) -> list[Launch] | None:
     """The dispatches of the first template that knows the operator. `matrices`: for a device that has subgroup
     matrices (tapml.compilers.native.matrices)."""
-    by_hand = operator.prim_func is not None and operator.prim_func.attrs and ATTRIBUTE in operator.prim_func.attrs
-    cached = made_with(operator.prim_func, "cached_attention") if by_hand else None
-    if by_hand and (cached is None or "blocks" in cached.also):
-        return None  # compilers/cache knows more of it than its loops
-    found = _found(operator, threads, matrices)
-    if found is None:
-        return None
-    if by_hand:
+    found = recognised(operator, threads)
+    return None if found is None else generated_of(found, templates, matrices)
+
+
+def generated_of(
+    found: Found, templates: Sequence[Template] = TEMPLATES, matrices: bool = False
+) -> list[Launch] | None:
+    """The same, of an operator as templates take it."""
+    found = dataclasses.replace(found, matrices=matrices)
+    if by_hand(found.operator):
         return of_any((attention,), found)
     return of_any(templates, found) or staged(found, templates)
 
 
-def _found(operator: Operator, threads: int, matrices: bool = False) -> Found | None:
+def by_hand(operator: Operator) -> bool:
+    """Whether it is attention to a cache: that has no other template."""
+    return operator.prim_func is not None and bool(operator.prim_func.attrs) and ATTRIBUTE in operator.prim_func.attrs
+
+
+def recognised(operator: Operator, threads: int = 256) -> Found | None:
+    """The operator as templates take it, whichever they are; None where none can. `threads`: the most invocations of a
+    workgroup."""
+    if by_hand(operator):
+        cached = made_with(operator.prim_func, "cached_attention")
+        if cached is None or "blocks" in cached.also:
+            return None  # compilers/cache knows more of it than its loops
     if operator.external is not None or any(
         "encoding" in argument or argument["dtype"] not in _STORED for argument in operator.arguments
     ):
@@ -167,4 +209,4 @@ def _found(operator: Operator, threads: int, matrices: bool = False) -> Found | 
     stages = inlined(stages, outputs) if stages is not None else None
     if stages is None or nodes(*(stage.value for stage in stages)) > _MOST_NODES:
         return None
-    return Found(operator, program, stages, threads, matrices=matrices)
+    return Found(operator, program, stages, threads)

@@ -54,6 +54,8 @@ class Contraction:
     dtype: str
     finish: Expression
     stored: Expression
+    rest: Expression | None = None
+    """What is added to `left`, where that is a sum of two numbers of float16 (pieces.py)."""
 
     def turned(self) -> Contraction:
         """With rows for columns: the product of the transposed factors."""
@@ -63,7 +65,7 @@ class Contraction:
 def contraction(found: Found, indices: Indices) -> Contraction | None:
     """What an operator of one output computes, where that is a product of matrices and what may follow it element by
     element. Columns are the group that the output's last axis is in. `indices` come to know its axes."""
-    summed = _with_its_end(found.stages)
+    summed = with_its_end(found.stages)
     if summed is None or len(found.outputs) != 1:
         return None
     stage, end = summed
@@ -106,7 +108,7 @@ def used(found: Found, indices: Indices, factor: Expression) -> set[str]:
     return found_in
 
 
-def _with_its_end(stages: Sequence[Stage]) -> tuple[Stage, Expression] | None:
+def with_its_end(stages: Sequence[Stage]) -> tuple[Stage, Expression] | None:
     """The one sum of `stages`, written in the axes of the output that it ends in, and what becomes of it."""
     sums = [stage for stage in stages if stage.combine]
     others = [stage for stage in stages if not stage.combine]

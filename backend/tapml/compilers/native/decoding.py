@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from tapml.compilers.native.attending import Attending
 from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
-from tapml.compilers.native.product import last
+from tapml.compilers.native.factors import last
 
 MOST_ROWS = 8
 _MOST_BESIDE = 16

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 
 from tapml.compilers.native.contraction import TOTAL, Contraction
 from tapml.compilers.native.elementwise import bind, decompose
+from tapml.compilers.native.factors import extents
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, grid_of, product, times
 from tapml.compilers.native.polynomials import Indices
-from tapml.compilers.native.product import arguments_of, extents
+from tapml.compilers.native.product import arguments_of
 from tapml.compilers.native.stages import variable
 from tapml.compilers.native.words import bare, wgsl_type
 
@@ -40,5 +41,5 @@ def direct(found: Found, indices: Indices, made: Contraction, elements: int) -> 
         writer.line(f"sum = fma({left}, {right}, sum);")
     writer.give(variable(TOTAL, made.dtype), "sum" if made.dtype == "float32" else f"{wgsl_type(made.dtype)}(sum)")
     value = bare(writer.value(made.finish))
-    writer.line(f"{writer.at(output, writer.flat(made.stored))} = {value};")
+    writer.line(writer.store(output, writer.flat(made.stored), value))
     return text.launch(writer, "Each invocation adds up an element.", arguments_of(group), LANES, grid)

@@ -75,8 +75,7 @@ def _launch(found: Found, stages: Sequence[Stage], name: str) -> Launch:
     for stored, value in pairs:
         access = text.accesses[str(stored.value)]
         written = writer.vector(value) if lane else writer.value(value)
-        place = writer.at(access, writer.flat(stored), "all" if lane else None)
-        writer.line(f"{place} = {bare(written)};")
+        writer.line(writer.store(access, writer.flat(stored), bare(written), "all" if lane else None))
     arguments = [GROUP, GROUPS, LOCAL] if grid[1] != 1 else [GROUP, LOCAL]
     comment = f"{found.operator.name}: {'four elements' if lane else 'an element'} of the output an invocation."
     return text.launch(writer, comment, arguments, lanes, grid)
@@ -86,6 +85,8 @@ def _lane(axes: Axes, stored: Sequence[Expression], found: Found) -> str | None:
     """The last axis, where four of its elements are four of each output, from a multiple of four on."""
     last = axes.axes[-1] if axes.axes else None
     if last is None or not axes.indices.size(last.extent).divisible(4):
+        return None
+    if not all(found.by_fours(str(place.value)) for place in stored):
         return None
     text = Text(found, "", axes.indices)
     for place in stored:

@@ -5,7 +5,7 @@ tanh and erf are spelled as TVM expands them, which is what their bounds are der
 
 from __future__ import annotations
 
-import re
+from tapml.compilers.tvm.functions import with_called
 
 _ERF = """\
 // A ratio of polynomials; beyond 4 it is 1 in float32.
@@ -37,19 +37,19 @@ fn {NAME}(x : {T}) -> {T} {{
 """
 
 _OWN = {
-    "tapml_erf": _ERF.format(NAME="tapml_erf", T="f32"),
-    "tapml_tanh": _TANH.format(NAME="tapml_tanh", T="f32"),
-    "tapml_erf_of_4": _ERF.format(NAME="tapml_erf_of_4", T="vec4<f32>"),
-    "tapml_tanh_of_4": _TANH.format(NAME="tapml_tanh_of_4", T="vec4<f32>"),
-    "tapml_sigmoid_of_4": _SIGMOID.format(NAME="tapml_sigmoid_of_4", T="vec4<f32>"),
-    "tapml_floordiv": """\
+    "erf": _ERF.format(NAME="tapml_erf", T="f32"),
+    "tanh": _TANH.format(NAME="tapml_tanh", T="f32"),
+    "erf_of_4": _ERF.format(NAME="tapml_erf_of_4", T="vec4<f32>"),
+    "tanh_of_4": _TANH.format(NAME="tapml_tanh_of_4", T="vec4<f32>"),
+    "sigmoid_of_4": _SIGMOID.format(NAME="tapml_sigmoid_of_4", T="vec4<f32>"),
+    "floordiv": """\
 // Downwards: WGSL divides towards zero.
 fn tapml_floordiv(a : i32, b : i32) -> i32 {
   let quotient = a / b;
   return select(quotient, quotient - 1, quotient * b != a && (a < 0) != (b < 0));
 }
 """,
-    "tapml_floormod": """\
+    "floormod": """\
 fn tapml_floormod(a : i32, b : i32) -> i32 {
   return a - tapml_floordiv(a, b) * b;
 }
@@ -59,15 +59,7 @@ fn tapml_floormod(a : i32, b : i32) -> i32 {
 OF_FOUR = ("erf", "tanh", "sigmoid")
 """Those that there are of four numbers at once."""
 
-_CALLED = re.compile(r"\b(tapml_\w+)\(")
-
 
 def with_own_functions(wgsl: str) -> str:
     """The text with the functions of this module that it calls, and that these call."""
-    waiting, found = list(_CALLED.findall(wgsl)), {}
-    while waiting:
-        name = waiting.pop()
-        if name in _OWN and name not in found:
-            found[name] = _OWN[name]
-            waiting += _CALLED.findall(_OWN[name])
-    return "\n".join([wgsl, *(found[name] for name in sorted(found))])
+    return with_called(wgsl, _OWN)

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tapml.compilers.native.access import Access
 from tapml.compilers.native.functions import with_own_functions
 from tapml.compilers.native.names import Names
 from tapml.compilers.native.polynomials import Indices, Polynomial, number
 from tapml.compilers.native.stages import Stage
 from tapml.compilers.native.text import Writer
-from tapml.compilers.native.words import Access, Unknown, wgsl_type
+from tapml.compilers.native.textures import TEXEL, Texture
+from tapml.compilers.native.words import Unknown, wgsl_type
 from tapml.compilers.tvm.spelling import spelled
 from tapml.lowering.operator import Operator
 from tapml.operators.program import Buffer, OperatorProgram
@@ -24,7 +26,8 @@ class Launch:
     """One dispatch: WGSL with one entry point, the buffers that it binds in their order, the symbols of its uniform,
     workgroups as expressions.
 
-    A buffer that is no parameter is one of `temporaries`: bytes by name, an expression. `overwrites`: output -> input
+    A buffer that is no parameter is one of `temporaries`, by name: bytes, an expression, or a texture as documents have
+    it. `overwrites`: output -> input
     in whose bytes it is written, which nothing binds; `grows`: parameter -> axis of which any size is taken.
     """
 
@@ -54,6 +57,10 @@ class Found:
     part: int = 0
     matrices: bool = False
     """Whether it is for devices that have subgroup matrices."""
+    padded: frozenset[str] = frozenset()
+    """Temporaries whose rows end with zeros, so that they are of whole vectors (packed.py)."""
+    textures: Mapping[str, Texture] = field(default_factory=dict)
+    """Temporaries that are textures (encoded.py): their shape is that in which their elements lie."""
     buffers: Mapping[str, Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +80,14 @@ class Found:
         if wgsl_type(found.dtype) == "bool":
             raise Unknown("a temporary of bools")
         return times(*found.shape, 2 if found.dtype == "float16" else 4)
+
+    def by_fours(self, buffer: str) -> bool:
+        """Whether four elements beside each other may be written at once: not to texels of one channel."""
+        return buffer not in self.textures or self.in_texels(buffer)
+
+    def in_texels(self, buffer: str) -> bool:
+        """Whether four elements beside each other must be written at once."""
+        return buffer in self.textures and self.textures[buffer].channels == TEXEL
 
     def indices(self, stages: Iterable[Stage]) -> Indices:
         """With the extents of all their variables."""
@@ -105,7 +120,10 @@ class Text:
         """Bound once, in this order; bound again, it has another width."""
         if buffer not in self.accesses:
             found = self.found.buffers[buffer]
-            self.accesses[buffer] = Access(self.names(buffer), found.dtype, found.shape, width)
+            texture = self.found.textures.get(buffer)
+            self.accesses[buffer] = Access(self.names(buffer), found.dtype, found.shape, width, texture)
+        texture = self.accesses[buffer].texture
+        width = width if texture is None else texture.channels
         self.accesses[buffer] = dataclasses.replace(self.accesses[buffer], width=width)
         if write:
             self.written.add(buffer)
@@ -119,14 +137,16 @@ class Text:
     def launch(self, writer: Writer, comment: str, arguments: Sequence[str], workgroup: int, grid: Any) -> Launch:
         """`comment`: what the kernel does; `arguments`: of its entry point; `grid`: see `grid_of`."""
         head = [f"// {line}" for line in comment.splitlines()]
-        for place, (buffer, access) in enumerate(self.accesses.items()):
-            mode = "read_write" if buffer in self.written else "read"
-            declared = f"var<storage, {mode}> {access.name} : array<{access.element}>;"
-            head.append(f"@group(0) @binding({place}) {declared}")
+        bound = [(access, buffer in self.written) for buffer, access in self.accesses.items()]
+        declared = [line for access, written in bound for line in access.declared(written)]
+        head += [f"@group(0) @binding({place}) {line}" for place, line in enumerate(declared)]
         symbols = tuple(writer.symbols)
         if symbols:
             head.append(f"struct Size {{ {', '.join(f'{symbol} : i32' for symbol in symbols)} }}")
-            head.append(f"@group(0) @binding({len(self.accesses)}) var<uniform> size : Size;")
+            head.append(f"@group(0) @binding({len(declared)}) var<uniform> size : Size;")
+        for access, written in bound:
+            if access.texture is not None:
+                head += access.texture.functions(access.name, access.dtype, written)
         head += self.declarations
         signature = [
             "",
@@ -139,8 +159,19 @@ class Text:
             if part in text:
                 text = f"enable {features};\n{text}"
         own = {buffer.name for buffer in self.found.program.temporaries}
-        temporaries = {buffer: self.found.bytes_of(buffer) for buffer in self.accesses if buffer in own}
-        return Launch(text, self.entry_point, tuple(self.accesses), symbols, tuple(grid), temporaries)
+        buffers: list[str] = []
+        temporaries: dict[str, Any] = {}
+        for buffer, access in self.accesses.items():
+            texture = access.texture
+            names = [buffer] if texture is None else texture.names(buffer)
+            read = texture is not None and f"textureLoad({texture.names(access.name)[0]}," in text
+            if read and buffer in self.written:
+                raise Unknown("a texture that is read where it is written")
+            buffers += names
+            if buffer in own:
+                size = self.found.bytes_of(buffer) if texture is None else texture.document(access.dtype)
+                temporaries |= dict.fromkeys(names, size)
+        return Launch(text, self.entry_point, tuple(buffers), symbols, tuple(grid), temporaries)
 
 
 ENABLED = {"f16": "f16", "subgroup_matrix": "chromium_experimental_subgroup_matrix", "subgroup_id": "subgroups"}

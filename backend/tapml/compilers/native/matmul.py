@@ -2,58 +2,200 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks, blocks_of
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
-from tapml.compilers.native.eights import ProductOfHalves, halves_of
+from tapml.compilers.native.eights import halves_of, narrowed
+from tapml.compilers.native.factors import extents
+from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
+from tapml.compilers.native.integers import ProductOfIntegers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
-from tapml.compilers.native.matrices import SIDE, Blocks, blocks_of, by_matrices
+from tapml.compilers.native.matrices import by_matrices
+from tapml.compilers.native.matrix_parts import SIDE
+from tapml.compilers.native.packed import packed_factor, packing_of
+from tapml.compilers.native.pieces import LEAST_OF_PIECES, in_pieces, least_splits
 from tapml.compilers.native.polynomials import Indices
-from tapml.compilers.native.product import OWN_NAMES, Hooks, extents
-from tapml.compilers.native.skinny import MOST_ROWS, ROWS_OF_FOURS, Split, skinny, split_of
-from tapml.compilers.native.split import merged, parts_of
-from tapml.compilers.native.tiled import Tile, tile_of, tiled
+from tapml.compilers.native.product import OWN_NAMES, Hooks
+from tapml.compilers.native.skinny import (
+    MOST_ROWS,
+    ROWS_OF_EIGHTS,
+    ROWS_OF_FOURS,
+    Split,
+    skinny,
+    split_of,
+    split_of_one,
+)
+from tapml.compilers.native.skinny_integers import WordSplit, skinny_integers, word_split_of
+from tapml.compilers.native.split import MOST_BYTES, merged, parts_of
+from tapml.compilers.native.tiled import tiled
+from tapml.compilers.native.tiles import Tile, is_large, tile_of
 
 
-def matmul(found: Found, chosen: Tile | Split | Blocks | None = None) -> list[Launch] | None:
-    """One dispatch for a product of matrices, however its axes lie, or two where its inner axis is shared out.
-    None for what is none. `chosen`: how it is shared out, where that is the template's own way to do it; by default
-    what is estimated to take the least time."""
-    indices = found.indices(found.stages)
-    made = contraction(found, indices)
-    if made is None or found.threads < 256:
+def matmul(
+    found: Found, chosen: Tile | Split | WordSplit | Blocks | None = None, packed: Collection[str] | None = None
+) -> list[Launch] | None:
+    """One dispatch for a product of matrices, however its axes lie, or two where its inner axis is shared out, and one
+    before it for each factor that is packed. None for what is none. `chosen`: how it is shared out, where that is the
+    template's own way to do it; `packed`: factors, "left" and "right", that are; by default what is estimated to take
+    the least time."""
+    known = _contracted(found)
+    if known is None or found.threads < 256:
         return None
-    sizes = [_most(indices, axes) for axes in (made.batch, made.rows, made.columns, made.inner)]
-    batch, rows, columns, inner = sizes
-    check_counts(indices, sizes[:3])
-    if columns <= MOST_ROWS < rows:
-        made, rows, columns = made.turned(), columns, rows
-    text = Text(found, found.entry_point, indices, OWN_NAMES)
-    if found.matrices and (halves := _of_matrices(made, rows, columns, inner)) is not None:
-        blocks = chosen if isinstance(chosen, Blocks) else blocks_of(rows, columns, batch)
-        if blocks.invocations <= found.threads:
-            return [by_matrices(ProductOfHalves(text, halves), blocks, lambda *tile: _count(made, indices, *tile))]
-    if rows > MOST_ROWS or not all(isinstance(extent, int) for extent in extents(made.rows)):
-        tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch, inner)
+    indices, made, shape = known
+    batch, rows, columns, inner = shape.batch, shape.rows, shape.columns, shape.inner
+    check_counts(indices, (batch, rows, columns))
+    if found.matrices and min(rows, columns) > MOST_ROWS and inner >= SIDE:
+        fast = _by_matrices(found, made, indices, (batch, rows, columns, inner), chosen, packed)
+        if fast is not None:
+            return fast
+    texels = found.in_texels(str(made.stored.value))
+    if shape.tiled or texels:
+        tile = chosen if isinstance(chosen, Tile) else None
+        if tile is None:
+            as_they_lie = Hooks(Text(found, found.entry_point, indices, OWN_NAMES), made, (True, True))
+            across, gathered = as_they_lie.right_across, as_they_lie.right_gathered
+            tile = tile_of(rows, columns, batch, inner, across, gathered)
+            if texels and tile.columns % 4:
+                tile = _OF_TEXELS
+            if packed is None and across and gathered and is_large(rows, columns, batch, inner):
+                packed = ("right narrow",)
+        before, found, made = _packed(found, made, indices, packed or (), 4)
         parts = parts_of(found, tile.splits)
-        hooks = Hooks(text, made, (tile.rows % 4 == 0, tile.columns % 4 == 0), parts)
+        text = Text(found, found.entry_point, indices, OWN_NAMES)
+        hooks = Hooks(text, made, (tile.rows % 4 == 0, tile.columns % 4 == 0), parts, four_columns=None)
         launch = tiled(hooks, tile, lambda *tile: _count(made, indices, *tile))
-        return [launch] if parts is None else merged(found, made, indices, parts, launch)
-    hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS))
+        return [*before, *([launch] if parts is None else merged(found, made, indices, parts, launch))]
+    integers = with_integers(made, indices, found.buffers)
+    if integers is not None and not isinstance(chosen, Split):
+        words = -(-inner // integers.each)
+        word_split = chosen if isinstance(chosen, WordSplit) else word_split_of(rows, columns, words, batch)
+        if word_split.fits(rows):
+            text = Text(found, found.entry_point, indices, OWN_NAMES)
+            of_words = ProductOfIntegers(text, made, word_split.columns == 4)
+            return [skinny_integers(of_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and not hooks.right_along:
         return [direct(found, indices, made, batch * columns)]
-    split = chosen if isinstance(chosen, Split) else None
-    if split is None:
+    eights_of_right = _by_eights(found, made, indices, rows)
+    if isinstance(chosen, Split):
+        split = chosen
+    elif rows == 1 and hooks.right_across:
+        by_eights = eights_of_right is not None and eights_of_right.right_across
+        split = split_of_one(columns, inner, batch, by_eights)
+    else:
         ways = hooks.right_along, hooks.right_across, hooks.right_in_word
         split = split_of(columns, inner, batch, *ways)
+    if split.eights and eights_of_right is not None:
+        hooks = eights_of_right
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
 
 
-def _of_matrices(made: Contraction, rows: int, columns: int, inner: int) -> Contraction | None:
-    """The product as subgroup matrices take it, where they are not mostly empty."""
-    return halves_of(made) if rows > MOST_ROWS and columns > MOST_ROWS and inner >= SIDE else None
+_OF_TEXELS = Tile(4, 4, 8, 8)
+"""Where an invocation writes whole texels, and a smaller tile has fewer columns."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a product: how many batches, rows, columns and points of the inner axis there are at most. `tiled`: whether it
+    is computed by tiles, where no subgroup matrices are."""
+
+    batch: int
+    rows: int
+    columns: int
+    inner: int
+    tiled: bool
+
+
+def shape_of(found: Found) -> Shape | None:
+    """That `matmul` sees; None for what is no product of matrices."""
+    known = _contracted(found)
+    return None if known is None else known[2]
+
+
+def _contracted(found: Found) -> tuple[Indices, Contraction, Shape] | None:
+    indices = found.indices(found.stages)
+    made = contraction(found, indices)
+    if made is None:
+        return None
+    batch, rows, columns, inner = (_most(indices, axes) for axes in (made.batch, made.rows, made.columns, made.inner))
+    if columns <= MOST_ROWS < rows:
+        made, rows, columns = made.turned(), columns, rows
+    tiled = rows > MOST_ROWS or not all(isinstance(extent, int) for extent in extents(made.rows))
+    return indices, made, Shape(batch, rows, columns, inner, tiled)
+
+
+def _by_eights(found: Found, made: Contraction, indices: Indices, rows: int) -> HalvesOfRight | None:
+    """The functions of a product of few rows whose larger factor is of float16 that lie beside each other."""
+    right = narrowed(made.right)
+    if right is None:
+        return None
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    hooks = HalvesOfRight(text, dataclasses.replace(made, right=right))
+    return hooks if hooks.runs and (rows <= ROWS_OF_EIGHTS or not hooks.right_across) else None
+
+
+def _packed(
+    found: Found, made: Contraction, indices: Indices, sides: Collection[str], each: int
+) -> tuple[list[Launch], Found, Contraction]:
+    """The dispatches that pack factors, as far as they can be, and the product of what they leave."""
+    launches: list[Launch] = []
+    for side in sides:
+        name, _, narrow = side.partition(" ")
+        if (done := packed_factor(found, made, indices, name, each, not narrow)) is not None:
+            more, found, made = done
+            launches += more
+    return launches, found, made
+
+
+def _by_matrices(
+    found: Found,
+    made: Contraction,
+    indices: Indices,
+    sizes: tuple[int, int, int, int],
+    chosen: object,
+    packed: Collection[str] | None,
+) -> list[Launch] | None:
+    """The dispatches of a product by subgroup matrices. `sizes`: batches, rows, columns and points of the inner
+    axis."""
+    batch, rows, columns, inner = sizes
+    before: list[Launch] = []
+    halves = halves_of(made)
+    if halves is None:
+        if batch * rows * columns * inner < LEAST_OF_PIECES:
+            return None
+        pieces = in_pieces(found, made, indices)
+        if pieces is None:
+            return None
+        before, found, halves = pieces
+        packed = ()
+    integers = with_integers(halves, indices, found.buffers)
+    kind = ProductOfHalves if integers is None else HalvesOfIntegers
+    as_it_is = kind(Text(found, found.entry_point, indices, OWN_NAMES), halves)
+    choices = BLOCKS if halves.rest is None else BLOCKS_OF_PIECES
+    least = 1 if halves.rest is None else least_splits(inner, as_it_is.products)
+    if least > 1 and 4 * batch * rows * columns * least > MOST_BYTES:
+        return None
+    if isinstance(chosen, Blocks):
+        blocks = dataclasses.replace(chosen, splits=max(chosen.splits, least))
+    else:
+        blocks = blocks_of(rows, columns, batch, inner, as_it_is.across, choices, least)
+    if blocks.invocations > found.threads:
+        return None
+    if packed is None:
+        packed = packing_of(as_it_is.ways, sizes, (blocks.height, blocks.width))
+    more, found, halves = _packed(found, halves, indices, packed, 8)
+    parts = parts_of(found, blocks.splits)
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    eights = kind(text, halves, (blocks.height, blocks.width), parts)
+    launch = by_matrices(eights, blocks, lambda *tile: _count(halves, indices, *tile))
+    return [*before, *more, *([launch] if parts is None else merged(found, halves, indices, parts, launch))]
 
 
 def _most(indices: Indices, axes: Any) -> int:

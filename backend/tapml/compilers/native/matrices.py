@@ -7,161 +7,28 @@ float32 sums, in subgroups of 32: others take the kernel that every device runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.compilers.native.eights import ProductOfHalves
-from tapml.compilers.native.kernel import Launch, grid_of
-from tapml.compilers.native.product import Count, numbered, tiles
-
-SIDE = 16
-"""Rows, columns and inner points of a subgroup matrix."""
-
-SUBGROUP = 32
-"""Invocations of a subgroup."""
+from tapml.compilers.native.blocks import SUBGROUP, Blocks
+from tapml.compilers.native.halves import ProductOfHalves
+from tapml.compilers.native.kernel import Launch, grid_of, times
+from tapml.compilers.native.matrix_parts import SIDE, Part
+from tapml.compilers.native.product import Count, numbered, shared_out, tiles
+from tapml.compilers.native.words import Unknown, bare, tight
 
 FEATURES = ("chromium-experimental-subgroup-matrix", "subgroup-matrix-f16-f32-16x16x16")
 """What a device has to offer: GPUFeatureName, and of GPUAdapterInfo's `subgroupMatrixConfigs` one."""
 
+RESULT = f"subgroup_matrix_result<f32, {SIDE}, {SIDE}>"
+
 BUILTIN = "@builtin(subgroup_id) subgroup : u32"
+
+_TOGETHER = 4
 
 _BAND = 4
 """Rows of tiles that workgroups beside each other go through together, so that these share what the caches hold."""
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Each of `high` * `wide` subgroups of a workgroup computes `rows` * `columns` elements, `depth` steps along the
-    inner axis at a time."""
-
-    rows: int
-    columns: int
-    high: int
-    wide: int
-    depth: int
-
-    @property
-    def height(self) -> int:
-        """Rows of a workgroup."""
-        return self.rows * self.high
-
-    @property
-    def width(self) -> int:
-        """Columns of a workgroup."""
-        return self.columns * self.wide
-
-    @property
-    def invocations(self) -> int:
-        return self.high * self.wide * SUBGROUP
-
-
-BLOCKS = (
-    Blocks(64, 64, 2, 4, 32),
-    Blocks(64, 64, 2, 2, 64),
-    Blocks(32, 64, 2, 2, 32),
-    Blocks(32, 32, 2, 2, 32),
-    Blocks(16, 32, 2, 2, 64),
-)
-"""From the least memory traffic to the most workgroups: of each size the best on an H200 (docs/kernels.md)."""
-
-_AT_ONCE = 132
-"""Workgroups that a large device runs at full speed."""
-
-
-def blocks_of(rows: int, columns: int, batch: int) -> Blocks:
-    """What is estimated to take the least time."""
-    return min(BLOCKS, key=lambda blocks: _cost(blocks, rows, columns, batch))
-
-
-def _cost(blocks: Blocks, rows: int, columns: int, batch: int) -> float:
-    """In units of a multiplication: what a workgroup multiplies and what it brings for that, by how often the device
-    is filled. 64 is what chose the fastest of three products and a convolution on an H200."""
-    groups = -(-rows // blocks.height) * -(-columns // blocks.width) * batch
-    each = blocks.height * blocks.width + 64 * (blocks.height + blocks.width)
-    return -(-groups // _AT_ONCE) * each
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One factor's part in workgroup memory: for each of `groups` of lines (those of a row or a column of subgroups)
-    an array, so that all but the first index is constant."""
-
-    name: str
-    lines: int
-    groups: int
-    depth: int
-    invocations: int
-    across: bool
-    begin: str
-
-    @property
-    def each(self) -> int:
-        return self.lines // self.groups
-
-    @property
-    def stride(self) -> int:
-        """Vectors from one line, or point of the inner axis, to the next: odd, so that they lie in different banks."""
-        return odd((self.each if self.across else self.depth) // 8)
-
-    @property
-    def size(self) -> int:
-        return self.stride * (self.depth if self.across else self.each)
-
-    @property
-    def declaration(self) -> str:
-        return f"var<workgroup> {self.name}_part : array<array<vec4<u32>, {self.size}>, {self.groups}>;"
-
-    @property
-    def shares(self) -> int:
-        """Vectors that each invocation brings."""
-        return self.lines * self.depth // 8 // self.invocations
-
-    def placed(self) -> Iterable[str]:
-        """Which vectors an invocation brings: its first, and from there on always as many further."""
-        fast = (self.lines if self.across else self.depth) // 8
-        yield f"let {self.name}_fast = index % {fast};"
-        yield f"let {self.name}_slow = index / {fast};"
-
-    def _share(self, share: int) -> tuple[str, str]:
-        """The number of a vector in its line, or of a vector of lines; and the line, or the point of the inner axis."""
-        fast = (self.lines if self.across else self.depth) // 8
-        step = self.invocations // fast
-        return f"{self.name}_fast", f"{self.name}_slow{f' + {share * step}' if share else ''}"
-
-    def brought(self, k: str) -> Iterable[str]:
-        for share in range(self.shares):
-            fast, slow = self._share(share)
-            if self.across:
-                given = f"{self.begin} + {fast} * 8, {k} + {slow}"
-            else:
-                given = f"{self.begin} + {slow}, {k} + {fast} * 8"
-            yield f"{self.name}_{share} = {self.name}8(batch, {given});"
-
-    def kept(self) -> Iterable[str]:
-        for share in range(self.shares):
-            fast, slow = self._share(share)
-            if self.across:
-                eights = self.each // 8
-                group, place = f"{fast} / {eights}", f"({slow}) * {self.stride} + {fast} % {eights}"
-            else:
-                group, place = f"({slow}) / {self.each}", f"({slow}) % {self.each} * {self.stride} + {fast}"
-            yield f"{self.name}_part[{group}][{place}] = {self.name}_{share};"
-
-    def matrix(self, own: str, number: int, step: int) -> str:
-        """The subgroup matrix of the group's lines from number * SIDE on, at that step along the inner axis."""
-        side = self.name
-        order = "row" if self.across == (side == "right") else "col"
-        if self.across:
-            place = step * SIDE * self.stride + number * SIDE // 8
-        else:
-            place = number * SIDE * self.stride + step * SIDE // 8
-        return factor_at(side, order, f"{side}_part[{own}]", place, self.stride)
-
-    def said(self, what: str) -> str:
-        if self.across:
-            return f"{self.name}_part has, for each point of the inner axis, vectors of eight {what}s"
-        return f"{self.name}_part has, for each {what}, vectors of eight along the inner axis"
 
 
 def uses_matrices(wgsl: str) -> bool:
@@ -175,45 +42,43 @@ def with_matrices(requires: Mapping[str, Any]) -> dict[str, Any]:
     return {"features": sorted({*requires["features"], *FEATURES}), "limits": limits}
 
 
-RESULT = f"subgroup_matrix_result<f32, {SIDE}, {SIDE}>"
-
-
-def factor_at(side: str, order: str, place: str, offset: int, stride: int) -> str:
-    """A matrix of float16 in workgroup memory, "left" or "right"; `order`: how rows of it lie there."""
-    kind = f"subgroup_matrix_{side}<f16, {SIDE}, {SIDE}>"
-    return f"subgroupMatrixLoad<{kind}, {order}_major>(&{place}, {offset}u, {stride}u)"
-
-
-def odd(count: int) -> int:
-    """The least odd number that is not below."""
-    return count if count % 2 else count + 1
-
-
 def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
-    """The dispatch of a product; `count` says how many workgroups of a tile it takes."""
+    """The dispatch of a product; `count` says how many workgroups of a tile it takes. Raises Unknown where the blocks
+    are of another form than a workgroup brings."""
     product = hooks.product(blocks.depth)
+    splits = blocks.splits
     sizes = blocks.depth, blocks.invocations
-    left = _Part("left", blocks.height, blocks.high, *sizes, product.left_across, "row")
-    right = _Part("right", blocks.width, blocks.wide, *sizes, product.right_across, "column")
-    parts = left, right
+    lefts = [
+        Part(name, blocks.height, blocks.high, *sizes, product.left_across, "row")
+        for name in ("left", "left_rest")[: hooks.lefts]
+    ]
+    right = Part("right", blocks.width, blocks.wide, *sizes, product.right_across, "column", hooks.made)
+    parts = *lefts, right
+    if not all(part.fits for part in parts):
+        raise Unknown("vectors that the invocations of a workgroup do not share out evenly")
     workgroups, most = count(blocks.height, blocks.width)
-    grid, group = grid_of(workgroups, most)
+    grid, group = grid_of(times(workgroups, splits), most * splits)
     high, wide, steps = blocks.rows // SIDE, blocks.columns // SIDE, blocks.depth // SIDE
     at_once = 2 if wide % 2 == 0 else 1
     row = at_once * SIDE // 4
-    shared = [part.declaration for part in parts]
+    shared = [declaration for part in parts for declaration in part.declarations]
     subgroups = blocks.high * blocks.wide
     shared.append(f"var<workgroup> sums_part : array<array<vec4<f32>, {SIDE * row}>, {subgroups}>;")
     depth, inner = blocks.depth, product.inner
+    begin, end = ("begin", "end") if splits > 1 else ("0", inner)
+    batch, part_of = ("batch", "") if splits == 1 else (f"batch * {splits} + part", f" / {splits}")
+    each = f"(row_tiles * column_tiles{f' * {splits}' if splits > 1 else ''})"
+    ahead = f"min(k + {depth}, {_last_step(end, depth)})"
     lines = [
         "let index = i32(number);",
         f"let own_row = subgroup / {blocks.wide};",
         f"let own_column = subgroup % {blocks.wide};",
         f"let row_tiles = {tiles(product.rows, blocks.height)};",
         f"let column_tiles = {tiles(product.columns, blocks.width)};",
-        *numbered(group, f"{product.batch} * row_tiles * column_tiles"),
-        "let batch = tile / (row_tiles * column_tiles);",
-        "let place = tile % (row_tiles * column_tiles);",
+        *numbered(group, f"{product.batch} * {bare(each)}"),
+        *shared_out(inner, depth, splits),
+        f"let batch = tile / {each};",
+        f"let place = tile % {each}{part_of};",
         f"// Workgroups beside each other have tiles of {_BAND} rows of them.",
         f"let band = place / ({_BAND} * column_tiles) * {_BAND};",
         f"let banded = min({_BAND}, row_tiles - band);",
@@ -224,22 +89,20 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
         *(f"var sum_{i}_{j} = {RESULT}();" for i in range(high) for j in range(wide)),
         "",
         *(f"var {part.name}_{share} : vec4<u32>;" for part in parts for share in range(part.shares)),
-        *(line for part in parts for line in part.brought("0")),
+        *(line for part in parts for line in part.brought(begin)),
         *(line for part in parts for line in part.kept()),
         "workgroupBarrier();",
         "",
-        f"for (var k = 0; k < {inner}; k += {depth}) {{",
+        f"for (var k = {begin}; k < {end}; k += {depth}) {{",
         "  // What the next step multiplies is read meanwhile.",
-        f"  if (k + {depth} < {inner}) {{",
-        *(f"    {line}" for part in parts for line in part.brought(f"k + {depth}")),
-        "  }",
-        *(f"  {line}" for line in _multiplied(left, right, high, wide, steps)),
+        *(f"  {line}" for line in _ahead(hooks, parts, depth, end, ahead)),
+        *(f"  {line}" for line in _multiplied(lefts, right, high, wide, steps)),
         "  workgroupBarrier();",
         *(f"  {line}" for part in parts for line in part.kept()),
         "  workgroupBarrier();",
         "}",
     ]
-    elements = subgroups * SIDE * row * 4
+    ending = _Ending(blocks, at_once, hooks.by_four_columns)
     for i in range(high):
         for j in range(0, wide, at_once):
             lines += [
@@ -249,27 +112,119 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
                     for more in range(at_once)
                 ),
                 "workgroupBarrier();",
-                f"for (var e = index; e < {elements}; e += {blocks.invocations}) {{",
-                f"  let block = e / {SIDE * row * 4};",
-                f"  let from_row = e % {SIDE * row * 4} / {row * 4};",
-                f"  let from_column = e % {row * 4};",
-                f"  let to_row = row + block / {blocks.wide} * {blocks.rows} + {i * SIDE} + from_row;",
-                f"  let to_column = column + block % {blocks.wide} * {blocks.columns} + {j * SIDE} + from_column;",
-                f"  finish(batch, to_row, to_column, sums_part[block][e % {SIDE * row * 4} / 4][e % 4]);",
-                "}",
+                *ending.lines(batch, f"row + {i * SIDE}", f"column + {j * SIDE}"),
                 "workgroupBarrier();",
             ]
+    held = ";\n".join([*(part.said("row") for part in lefts), right.said("column")])
     comment = (
         f"Each workgroup computes {blocks.height} x {blocks.width} elements, each of its {subgroups} subgroups "
         f"{blocks.rows} x {blocks.columns}, {depth} steps\nalong the inner axis at a time. These parts of both factors "
-        f"lie in workgroup memory, as float16:\n{left.said('row')};\n{right.said('column')}."
+        f"lie in workgroup memory, as float16:\n{held}."
     )
+    if splits > 1:
+        comment += f"\n{splits} workgroups share out the inner axis of each tile."
     return hooks.launch(
-        product, shared, lines, comment, (group, grid), blocks.invocations, more_arguments=[BUILTIN], helpers=""
+        product,
+        shared,
+        lines,
+        comment,
+        (group, grid),
+        blocks.invocations,
+        more_arguments=[BUILTIN],
+        helpers="\n".join([ending.function, *hooks.helpers.values()]),
     )
 
 
-def _multiplied(left: _Part, right: _Part, high: int, wide: int, steps: int) -> Iterable[str]:
+@dataclass(frozen=True)
+class _Ending:
+    """What becomes of sums in workgroup memory, `at_once` matrices of each subgroup beside each other; `fours`: of four
+    columns at once."""
+
+    blocks: Blocks
+    at_once: int
+    fours: bool
+
+    @property
+    def each_row(self) -> int:
+        """Vectors, or numbers, of a subgroup's row."""
+        return self.at_once * SIDE // (4 if self.fours else 1)
+
+    @property
+    def sums(self) -> int:
+        return SIDE * self.each_row
+
+    @property
+    def function(self) -> str:
+        """That finishes the sum of number `e`."""
+        blocks, each = self.blocks, self.each_row
+        name, kind, by = ("finish4", "vec4<f32>", " * 4") if self.fours else ("finish", "f32", "")
+        return "\n".join(
+            [
+                f"fn finish_at(batch : i32, row : i32, column : i32, e : i32, total : {kind}) {{",
+                f"  let block = e / {self.sums};",
+                f"  let to_row = row + block / {blocks.wide} * {blocks.rows} + e % {self.sums} / {each};",
+                f"  let to_column = column + block % {blocks.wide} * {blocks.columns} + e % {each}{by};",
+                f"  {name}(batch, to_row, to_column, total);",
+                "}\n",
+            ]
+        )
+
+    def lines(self, batch: str, row: str, column: str) -> Iterable[str]:
+        """Several sums are read before the first is finished."""
+        step, together = self.blocks.invocations, min(_TOGETHER, self.sums // SUBGROUP)
+        yield f"for (var e = index; e < {self.blocks.high * self.blocks.wide * self.sums}; e += {together * step}) {{"
+        places = [f"e + {n * step}" if n else "e" for n in range(together)]
+        for n, place in enumerate(places):
+            inside = f"({tight(place)} % {self.sums})"
+            number = f"[{bare(inside)}]" if self.fours else f"[{inside} / 4][{tight(place)} % 4]"
+            yield f"  let total_{n} = sums_part[{tight(place)} / {self.sums}]{number};"
+        for n, place in enumerate(places):
+            yield f"  finish_at({batch}, {row}, {column}, {place}, total_{n});"
+        yield "}"
+
+
+def _last_step(end: str, depth: int) -> str:
+    """The text of where the last step begins."""
+    return str((int(end) - 1) // depth * depth) if end.isdigit() else f"({end} - 1) / {depth} * {depth}"
+
+
+def _ahead(hooks: ProductOfHalves, parts: Iterable[Part], depth: int, end: str, ahead: str) -> Iterable[str]:
+    """Reads what the next step multiplies. The last step has none: where functions of factors do something with what
+    they have read, it reads its own again, for a branch would have to wait for that."""
+    if hooks.works:
+        yield f"let next = {ahead};"
+        yield from (line for part in parts for line in part.brought("next"))
+        return
+    if hooks.whole:
+        yield f"if (k + {2 * depth} <= {end}) {{"
+        for part in parts:
+            function = f"{part.name}8_whole" if part.name in hooks.whole else ""
+            yield from (f"  {line}" for line in part.brought(f"k + {depth}", function))
+        yield f"}} else if (k + {depth} < {end}) {{"
+    else:
+        yield f"if (k + {depth} < {end}) {{"
+    yield from (f"  {line}" for part in parts for line in part.brought(f"k + {depth}"))
+    yield "}"
+
+
+def _multiplied(lefts: Sequence[Part], right: Part, high: int, wide: int, steps: int) -> Iterable[str]:
+    """Of all pieces of both factors but the products of their rests."""
+    if len(lefts) == 1:
+        yield from _multiplied_ahead(lefts[0], right, high, wide, steps)
+        return
+    left, rest = lefts
+    for step in range(steps):
+        yield from (f"let a{i}_{step} = {left.matrix('own_row', i, step)};" for i in range(high))
+        yield from (f"let b{j}_{step} = {right.matrix('own_column', j, step)};" for j in range(wide))
+        yield from _products("a", "b", high, wide, step)
+        yield from (f"let c{i}_{step} = {rest.matrix('own_row', i, step)};" for i in range(high))
+        yield from _products("c", "b", high, wide, step)
+        if len(right.made) > 1:
+            yield from (f"let d{j}_{step} = {right.matrix('own_column', j, step, True)};" for j in range(wide))
+            yield from _products("a", "d", high, wide, step)
+
+
+def _multiplied_ahead(left: Part, right: Part, high: int, wide: int, steps: int) -> Iterable[str]:
     """Matrices of a step are loaded before those of the one before it are multiplied."""
 
     def loaded(step: int) -> Iterable[str]:
@@ -279,6 +234,10 @@ def _multiplied(left: _Part, right: _Part, high: int, wide: int, steps: int) -> 
     yield from loaded(0)
     for step in range(steps):
         yield from loaded(step + 1) if step + 1 < steps else ()
-        for j in range(wide):
-            for i in range(high):
-                yield f"sum_{i}_{j} = subgroupMatrixMultiplyAccumulate(a{i}_{step}, b{j}_{step}, sum_{i}_{j});"
+        yield from _products("a", "b", high, wide, step)
+
+
+def _products(a: str, b: str, high: int, wide: int, step: int) -> Iterable[str]:
+    for j in range(wide):
+        for i in range(high):
+            yield f"sum_{i}_{j} = subgroupMatrixMultiplyAccumulate({a}{i}_{step}, {b}{j}_{step}, sum_{i}_{j});"

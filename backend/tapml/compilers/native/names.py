@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -56,5 +57,6 @@ class Names:
         return name
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_of_wgsl(name: str) -> bool:
     return not list(unknown_calls(f"{name}(x)")) or name in ("mat2x2", "mat3x3", "mat4x4", "ptr", "atomic", "sampler")

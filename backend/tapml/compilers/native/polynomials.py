@@ -9,6 +9,7 @@ from typing import Any
 
 from tapml.compilers.native.stages import Numbering, variables_of
 from tapml.operators.program import INTEGERS, Expression
+from tapml.regions.terms import coefficient_in, without_in
 
 Atom = str | int
 """A variable's or a symbol's name, or the number of an opaque expression."""
@@ -23,6 +24,8 @@ class Polynomial:
     terms: Mapping[tuple[Atom, ...], int] = field(default_factory=dict)
 
     def __add__(self, other: Polynomial) -> Polynomial:
+        if not self.terms or not other.terms:
+            return self if self.terms else other
         found = dict(self.terms)
         for product, coefficient in other.terms.items():
             found[product] = found.get(product, 0) + coefficient
@@ -52,19 +55,12 @@ class Polynomial:
 
     def without(self, atom: Atom) -> Polynomial:
         """The terms that do not have it."""
-        return Polynomial({product: c for product, c in self.terms.items() if atom not in product})
+        return Polynomial(without_in(self.terms, atom))
 
     def coefficient(self, atom: Atom) -> Polynomial | None:
         """What it is multiplied by; None where it stands with a power."""
-        found: dict[tuple[Atom, ...], int] = {}
-        for product, c in self.terms.items():
-            if product.count(atom) > 1:
-                return None
-            if atom in product:
-                rest = list(product)
-                rest.remove(atom)
-                found[tuple(rest)] = c
-        return Polynomial(found)
+        found = coefficient_in(self.terms, atom)
+        return None if found is None else Polynomial(found)
 
     def divisible(self, divisor: int) -> bool:
         return all(c % divisor == 0 for c in self.terms.values())
@@ -115,7 +111,9 @@ class Indices:
         """Where an element lies in its buffer, row-major."""
         found = number(0)
         for index, extent in zip(indices, shape, strict=True):
-            found = found * self.size(extent) + self(index)
+            if found.terms:
+                found = found * self.size(extent)
+            found = found + self(index)
         return found
 
     def __call__(self, index: Expression) -> Polynomial:

@@ -1,25 +1,18 @@
-"""A product of matrices as functions that the templates call: a vector of either factor, and what becomes of a sum.
-
-What the operator's program has before the product (a cast, a dequantisation, zeros around an image) stands in the
-functions of the factors, what it has behind it in the one of the result.
-"""
+"""A product of matrices as functions that the templates call (`factors.py`, `ending.py`), and what their texts have in
+common."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.compilers.native.axes import Axes
-from tapml.compilers.native.contraction import TOTAL, Contraction
+from tapml.compilers.native.contraction import Contraction
+from tapml.compilers.native.ending import Ending, Parts
+from tapml.compilers.native.factors import Factor, extents
 from tapml.compilers.native.kernel import GROUP, GROUPS, Launch, Text, product
-from tapml.compilers.native.names import Names
-from tapml.compilers.native.polynomials import Polynomial
-from tapml.compilers.native.stages import Index, loads, variable
-from tapml.compilers.native.text import Writer
-from tapml.compilers.native.words import Access, bare, wgsl_type
-from tapml.operators.program import Expression
+from tapml.compilers.native.stages import loads
+from tapml.compilers.native.words import bare
 
 ACCUMULATED = """\
 fn accumulated(sum : f32, a : vec4<f32>, b : vec4<f32>) -> f32 {
@@ -27,20 +20,21 @@ fn accumulated(sum : f32, a : vec4<f32>, b : vec4<f32>) -> f32 {
 }
 """
 
-_WORD = 8
-"""Numbers that a word of something packed has at most."""
-
 NUMBER = "@builtin(local_invocation_index) number : u32"
 
 Count = Callable[[int, int], tuple[Any, int]]
 """How many tiles of so many rows and columns a product has, an expression, and at most."""
 
 OWN_NAMES = (
-    "left", "left4", "right", "right4", "finish", "accumulated", "batch", "row", "column", "k", "total", "found",
-    "left_part", "right_part", "group", "groups", "place", "number", "index", "x", "y", "tile", "row_tiles",
-    "column_tiles", "read", "lane", "slot", "half", "left8", "right8", "low", "high", "line", "subgroup", "band",
-    "banded", "sums_part", "own_row", "own_column", "block", "e", "to_row", "to_column", "from_row", "from_column",
-    "left_fast", "left_slow", "part", "parts", "share", "split", "begin", "end", "element", "right_fast", "right_slow",
+    "left", "left4", "right", "right4", "low_four", "high_four", "finish", "finish4", "finish_at", "accumulated",
+    "batch", "row", "column", "k", "total", "found", "left_part", "right_part", "group", "groups", "place", "number",
+    "index", "x", "y", "tile", "row_tiles", "column_tiles", "read", "lane", "slot", "half", "left8", "right8", "low",
+    "high", "line", "subgroup", "band", "banded", "sums_part", "own_row", "own_column", "block", "e", "to_row",
+    "to_column", "from_row", "from_column", "left_fast", "left_slow", "next", "chosen", "first", "word", "words",
+    "halved", "first_of", "past", "part", "parts", "share", "split", "begin", "end", "element",
+    "right_fast", "right_slow", "right_word", "right_scale", "right_zero", "scale", "zero", "bits", "above", "places",
+    "of", "left_rest", "left_rest8", "right_rest", "right_first", "left_rest_part", "right_rest_part", "point",
+    "low_four", "eight_of", "first_bits", "slot", "read", "at",
 )  # fmt: skip
 """Those that the templates' texts have."""
 
@@ -62,272 +56,55 @@ class Product:
     functions: str
 
 
-@dataclass(frozen=True)
-class Factor:
-    """One factor as its function sees it: axes that lie behind each other in memory are one."""
-
-    name: str
-    line: str
-    """What its function calls the number of a point of its own axes."""
-    value: Expression
-    batch: Sequence[Index]
-    own: Sequence[Index]
-    inner: Sequence[Index]
-    across: bool = False
-    """Whether its vectors are of four lines beside each other, not of four points along the inner axis."""
-
-    @property
-    def lane(self) -> str | None:
-        """The last axis of those that vectors lie along, where vectors of four do not reach over its end."""
-        axes = self.own if self.across else self.inner
-        last = axes[-1] if axes else None
-        return last.variable if last and isinstance(last.extent, int) and last.extent % 4 == 0 else None
-
-
-class Factors:
-    """Writes functions of factors into a kernel's text. Its batch is what all of them depend on."""
-
-    def __init__(self, text: Text, batch: Sequence[Index]) -> None:
-        self._text, self._indices, self._batch = text, text.indices, batch
-        self._buffers = text.found.buffers
-        self.symbols: dict[str, None] = {}
-        """That the functions have."""
-
-    # ------------------------------------------------ axes
-
-    def _factor(self, name: str, line: str, value: Expression, own: Sequence[Index], inner: Sequence[Index]) -> Factor:
-        (merged,), (batch, own_axes, inner_axes) = self._merged([value], [self._batch, own, inner])
-        return Factor(name, line, merged, batch, own_axes, inner_axes)
-
-    def _merged(
-        self, values: Sequence[Expression], groups: Sequence[Sequence[Index]]
-    ) -> tuple[list[Expression], list[list[Index]]]:
-        """The values with axes that lie behind each other in memory made one, and the axes."""
-        found, axes = list(values), []
-        for group in groups:
-            arranged = Axes(self._indices, group, found, self._buffers)
-            arranged.arrange()
-            found = arranged.roots
-            axes.append(arranged.axes)
-        return found, axes
-
-    def _place(self, load: Expression) -> Polynomial:
-        """Where it reads, in elements."""
-        return self._indices.flat(load.operands, self._buffers[str(load.value)].shape)
-
-    def _along(self, factor: Factor) -> bool:
-        for load in loads(factor.value):
-            place = self._place(load)
-            along, across = (self._step(place, axes) == 1 for axes in (factor.inner, factor.own))
-            if along and not across:
-                return True
-        return False
-
-    def _step(self, place: Polynomial, axes: Sequence[Index]) -> int | None:
-        """What lies between elements that follow each other along the last of the axes that a place depends on: of
-        numbers packed into words, along that of the words."""
-        for axis in reversed(axes):
-            if place.atoms() & {axis.variable}:
-                step = place.coefficient(axis.variable)
-                return None if step is None else step.constant
-        return None
-
-    def _in_word(self, factor: Factor) -> int:
-        """Vectors along the inner axis that are in one word of something packed."""
-        last = factor.inner[-1] if factor.inner else None
-        if last is None or factor.lane != last.variable or not isinstance(last.extent, int):
-            return 1
-        places = [self._place(load) for load in loads(factor.value)]
-        words = [place for place in places if not self._indices.depends(place, last.variable)]
-        return last.extent // 4 if last.extent <= _WORD and any(self._step(p, factor.inner) for p in words) else 1
-
-    def _across(self, factor: Factor) -> Factor:
-        """With vectors of lines, where the four of each lie beside each other in memory."""
-        turned = dataclasses.replace(factor, across=True)
-        if turned.lane is None or self._along(factor):
-            return factor
-        writer = Writer(self._indices, {}, Names(), turned.lane)
-        varying = [load for load in loads(factor.value) if writer.varies(load)]
-        return turned if varying and all(self._in_line(turned, load) for load in varying) else factor
-
-    def _in_line(self, factor: Factor, load: Expression) -> bool:
-        """Whether the four elements of its vectors lie beside each other, wherever the first of them is."""
-        assert factor.lane is not None
-        place = self._place(load)
-        step = place.coefficient(factor.lane)
-        return (
-            step is not None
-            and step.constant == 1
-            and not self._indices.depends(place.without(factor.lane), factor.lane)
-        )
-
-    def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
-        """All buffers: as vec4 those that are only ever read in the whole vectors of a factor."""
-        wide: dict[str, bool] = {}
-        for load in loads(*others):
-            wide[str(load.value)] = False
-        for factor in factors:
-            for load in loads(factor.value):
-                name = str(load.value)
-                if factor.lane is None or not product(self._indices, self._buffers[name].shape).divisible(4):
-                    wide[name] = False
-                    continue
-                wide.setdefault(name, True)
-                row = Writer(self._indices, {}, Names(), factor.lane).in_a_row(self._place(load))
-                wide[name] = wide[name] and row
-        for name in self._buffers:
-            if name in wide:
-                self._text.bind(name, 4 if wide[name] else 1)
-
-    # ------------------------------------------------ texts
-
-    def _writer(self, lane: str | None = None) -> Writer:
-        accesses = self._text.accesses
-        names = Names({*self._text.taken, "size", *(access.name for access in accesses.values())})
-        writer = Writer(self._indices, accesses, names, lane)
-        writer.variables.update(self._text.given)
-        return writer
-
-    def _ended(self, writer: Writer) -> str:
-        self.symbols.update(writer.symbols)
-        return "\n".join(writer.lines)
-
-    def _count(self, axes: Iterable[Index]) -> str:
-        """How many points they have."""
-        writer = self._writer()
-        text = writer.polynomial(product(self._indices, extents(axes)))
-        self._ended(writer)
-        return text
-
-    def _decoded(self, writer: Writer, axes: Sequence[Index], name: str) -> None:
-        """Each axis, from the number of a point."""
-        for place, axis in enumerate(axes):
-            if len(axes) == 1:
-                text = name
-            else:
-                behind = product(self._indices, extents(axes[place + 1 :]))
-                text = name if behind.constant == 1 else f"{name} / {writer.polynomial(behind)}"
-                if place:
-                    text = f"{text} % {writer.polynomial(self._indices.size(axis.extent))}"
-                text = writer.let(axis.variable, text)
-            writer.variables[axis.variable] = text
-
-    def _vector(self, factor: Factor, step: int) -> str:
-        """The function of four elements along the inner axis, or of four lines; beyond the inner axis' end they are
-        0."""
-        inner, name = self._count(factor.inner), factor.name
-        size = product(self._indices, extents(factor.inner))
-        head = f"(batch : i32, {factor.line} : i32, k : i32)"
-        writer = self._writer(factor.lane)
-        if factor.lane is not None:
-            writer.lines.append(f"fn {name}4{head} -> vec4<f32> {{")
-            if not size.divisible(step):
-                writer.line(f"if (k >= {inner}) {{")
-                writer.line("  return vec4<f32>();")
-                writer.line("}")
-            self._decode(writer, factor)
-            writer.quad = f"{writer.variables[factor.lane]} / 4"
-            writer.line(f"return {bare(writer.vector(factor.value))};")
-            writer.lines.append("}\n")
-            return self._ended(writer)
-        writer.lines.append(f"fn {name}{head} -> f32 {{")
-        self._decode(writer, factor)
-        writer.line(f"return {bare(writer.value(factor.value))};")
-        writer.lines += ["}", "", f"fn {name}4{head} -> vec4<f32> {{"]
-        writer.line("var found = vec4<f32>();")
-        writer.line("for (var lane = 0; lane < 4; lane++) {")
-        one = f"found[lane] = {name}(batch, {factor.line}, k + lane);"
-        if size.divisible(step):
-            writer.line(f"  {one}")
-        else:
-            writer.line(f"  if (k + lane < {inner}) {{")
-            writer.line(f"    {one}")
-            writer.line("  }")
-        writer.line("}")
-        writer.line("return found;")
-        writer.lines.append("}\n")
-        return self._ended(writer)
-
-    def _decode(self, writer: Writer, factor: Factor) -> None:
-        self._decoded(writer, factor.batch, "batch")
-        self._decoded(writer, factor.own, factor.line)
-        self._decoded(writer, factor.inner, "k")
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The temporary between two dispatches of a product: `count` sums of each element, of parts of the inner axis."""
-
-    name: str
-    count: int
-
-    def bind(self, text: Text, write: bool = True) -> None:
-        text.accesses[self.name] = Access("parts", "float32", (1,))
-        if write:
-            text.written.add(self.name)
-
-    def kept(self, rows: str, columns: str) -> str:
-        """The function that keeps one."""
-        return "\n".join(
-            [
-                "fn finish(part : i32, row : i32, column : i32, total : f32) {",
-                f"  if (row < {rows} && column < {columns}) {{",
-                f"    parts[(part * {rows} + row) * {columns} + column] = total;",
-                "  }",
-                "}\n",
-            ]
-        )
-
-
-class Ending(Factors):
-    """What becomes of a product's sums."""
-
-    def __init__(self, text: Text, found: Contraction) -> None:
-        super().__init__(text, found.batch)
-        self._found = found
-        (self._value, self._store), self._ends = self._merged(
-            [found.finish, found.stored], [found.batch, found.rows, found.columns]
-        )
-
-    def _finish(self) -> str:
-        """The function that stores what becomes of a sum."""
-        found, writer = self._found, self._writer()
-        writer.lines.append("fn finish(batch : i32, row : i32, column : i32, total : f32) {")
-        writer.line(f"if (row >= {self._count(found.rows)} || column >= {self._count(found.columns)}) {{")
-        writer.line("  return;")
-        writer.line("}")
-        for axes, name in zip(self._ends, ("batch", "row", "column"), strict=True):
-            self._decoded(writer, axes, name)
-        total = "total" if found.dtype == "float32" else f"{wgsl_type(found.dtype)}(total)"
-        writer.give(variable(TOTAL, found.dtype), total)
-        value = bare(writer.value(self._value))
-        output = self._text.accesses[str(self._store.value)]
-        writer.line(f"{writer.at(output, self._place(self._store))} = {value};")
-        writer.lines.append("}\n")
-        return self._ended(writer)
-
-
 class Hooks(Ending):
     """Writes a product's functions into a kernel's text. `fours`: whether the template takes vectors of four rows, and
     of four columns, where factors lie so. `parts`: by what `finish` is left to another dispatch (split.py), of so many
-    sums of each element; a batch is one of these of a batch then."""
+    sums of each element; a batch is one of these of a batch then. `four_columns`: whether the template has sums of
+    four columns beside each other, which are finished at once (`finish4`) where the output allows it: None: where
+    `right_across`."""
 
     def __init__(
-        self, text: Text, found: Contraction, fours: tuple[bool, bool] = (False, False), parts: Parts | None = None
+        self,
+        text: Text,
+        found: Contraction,
+        fours: tuple[bool, bool] = (False, False),
+        parts: Parts | None = None,
+        four_columns: bool | None = False,
     ) -> None:
         super().__init__(text, found)
         self._parts = parts
         self._left = self._factor("left", "row", found.left, found.rows, found.inner)
         self._right = self._factor("right", "column", found.right, found.columns, found.inner)
+        self._rest: Factor | None = None
+        if found.rest is not None:
+            self._rest = self._factor("left_rest", "row", found.rest, found.rows, found.inner)
         if fours[0]:
             self._left = self._across(self._left)
+            self._rest = self._rest and self._across(self._rest)
         if fours[1]:
             self._right = self._across(self._right)
-        self._bind((self._left, self._right), *([self._value] if parts is None else []))
+        if four_columns is None:
+            four_columns = self._right.across
+        self._lane: str | None = None
+        if four_columns and parts is None:
+            self._lane = self._four_columns()
+        elif four_columns and product(self._indices, extents(found.columns)).divisible(4):
+            self._lane = ""
+        self._bind(self._factors, *([self._value] if parts is None else []))
         if parts is None:
-            text.bind(str(self._store.value), write=True)
+            factors = {str(load.value) for factor in self._factors for load in loads(factor.value)}
+            self._bind_end(self._lane, factors)
         else:
-            parts.bind(text)
+            parts.bind(text, fours=self.by_four_columns)
+
+    @property
+    def _factors(self) -> Sequence[Factor]:
+        return self._left, *([] if self._rest is None else [self._rest]), self._right
+
+    @property
+    def by_four_columns(self) -> bool:
+        """Whether it is `finish4` that takes sums."""
+        return self._lane is not None
 
     @property
     def right_along(self) -> bool:
@@ -338,14 +115,20 @@ class Hooks(Ending):
         return self._right.across
 
     @property
+    def right_gathered(self) -> bool:
+        """Whether numbers of the right factor that follow each other are read one by one, each with where it is."""
+        value = self._right.value
+        return (value.operands[0] if value.kind == "cast" else value).kind == "if_then_else"
+
+    @property
     def right_in_word(self) -> int:
         return self._in_word(self._right)
 
     def product(self, step: int) -> Product:
         """`step`: how far along the inner axis the template goes at a time: where that divides the axis, nobody asks
         for what lies beyond."""
-        functions = [self._vector(factor, step) for factor in (self._left, self._right)]
-        functions.append(self._finish() if self._parts is None else self._kept(self._parts))
+        functions = [self._vector(factor, step) for factor in self._factors]
+        functions.append(self._finish(self._lane) if self._parts is None else self._kept(self._parts))
         found = self._found
         return Product(
             batch=self._count(found.batch),
@@ -361,7 +144,7 @@ class Hooks(Ending):
 
     def _kept(self, parts: Parts) -> str:
         rows, columns = self._count(self._found.rows), self._count(self._found.columns)
-        return parts.kept(rows, columns)
+        return parts.kept(rows, columns, self.by_four_columns)
 
     def launch(
         self,
@@ -385,19 +168,9 @@ class Hooks(Ending):
         return self._text.launch(writer, comment, [*arguments_of(group), *more_arguments], workgroup, workgroups)
 
 
-def extents(axes: Iterable[Index]) -> list[Any]:
-    """Integers, or expressions over symbols."""
-    return [axis.extent for axis in axes]
-
-
 def tiles(count: str, size: int) -> str:
     """The text of how many tiles of a size there are."""
     return str(-(-int(count) // size)) if count.isdigit() else f"({count} + {size - 1}) / {size}"
-
-
-def last(count: str, each: int = 1) -> str:
-    """The text of the last of so many, or of where the last `each` of them begin."""
-    return str(int(count) - each) if count.isdigit() else f"{count} - {each}"
 
 
 def numbered(group: str, count: str) -> Iterable[str]:
@@ -408,6 +181,16 @@ def numbered(group: str, count: str) -> Iterable[str]:
         yield f"if (tile >= {count}) {{"
         yield "  return;"
         yield "}"
+
+
+def shared_out(inner: str, depth: int, splits: int) -> Iterable[str]:
+    """Which part of the inner axis a workgroup has of those that share it out: all but the last are of whole steps of
+    `depth`."""
+    if splits > 1:
+        yield f"let part = tile % {splits};"
+        yield f"let share = ({inner} + {splits * depth - 1}) / {splits * depth} * {depth};"
+        yield "let begin = part * share;"
+        yield f"let end = min(begin + share, {inner});"
 
 
 def arguments_of(group: str) -> list[str]:

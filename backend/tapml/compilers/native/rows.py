@@ -8,54 +8,17 @@ up theirs, and every lane goes on with the total. What several steps read of a r
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from tapml.compilers.native.combining import combined, identity
-from tapml.compilers.native.elementwise import bind, decompose
-from tapml.compilers.native.kernel import (
-    GROUP,
-    GROUPS,
-    LOCAL,
-    Found,
-    Launch,
-    Text,
-    ceildiv,
-    check_counts,
-    grid_of,
-    product,
-    times,
-)
-from tapml.compilers.native.polynomials import Indices
+from tapml.compilers.native.elementwise import decompose
+from tapml.compilers.native.kernel import GROUP, GROUPS, LOCAL, Found, Launch, ceildiv, grid_of, product
+from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout
 from tapml.compilers.native.row_steps import Step, is_product, reads_along, steps_of_rows
-from tapml.compilers.native.stages import (
-    Numbering,
-    loads,
-    parts,
-    variables_of,
-)
+from tapml.compilers.native.stages import loads, parts, variables_of
 from tapml.compilers.native.words import bare, literal, wgsl_type
 from tapml.operators.program import Expression
-
-_KEPT_FOURS = 8
-"""Registers of four numbers that an invocation keeps of its row."""
-
-_SHORT, _LONG = 16, 4096
-"""Elements of a row that one invocation goes over in any case, and where they are strided."""
-
-_SHORTEST = 32
-"""Invocations of a row that takes each of them four turns at most."""
-
-_MANY = 132
-"""Rows that fill a large device."""
-
-_FEWEST = 64
-"""Invocations of a workgroup, below which several rows share one."""
-
-_OUTER = ("i", "j", "k", "l")
-_INNER = ("x", "y", "z", "w")
-_OWN = ("row", "rows", "at", "lane", "inside", "group", "groups", "local", "half", "n", "partial", *_OUTER, *_INNER)
 
 
 def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
@@ -76,93 +39,8 @@ def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
     return [_Rows(found, indices, steps, along, lanes).launch()]
 
 
-class _Rows:
-    """`along`: the elements of a row lie beside each other; else those of neighbouring rows do, or none."""
-
-    def __init__(
-        self, found: Found, indices: Indices, steps: Sequence[Step], along: bool, lanes: int | None = None
-    ) -> None:
-        self._found = found
-        self._indices = indices
-        self._steps = steps
-        inner = next(step.inner for step in steps if step.inner)
-        self._count = times(*(index.extent for index in steps[0].outer))
-        self._length = times(*(index.extent for index in inner))
-        check_counts(indices, [self._count, self._length])
-        self._text = Text(found, found.entry_point, indices, taken=_OWN)
-        self._outputs = [step for step in steps if step.stage.buffer in found.outputs]
-        self._reads = self._bind()
-        most = indices.greatest(self._length)
-        # A row an invocation, where rows are short, or neighbours read neighbours only so.
-        alone = most <= _SHORT or (not along and (most <= _LONG or indices.greatest(self._count) >= _LONG))
-        self._per = 1 if alone and not along else self._bind_wide()
-        longest = -(-min(most, 2**20) // self._per)
-        self._lanes = min(lanes or self._own_lanes(longest), 1 << int(math.log2(found.threads)))
-        if alone:
-            self._lanes = 1
-        self._together = max(1, min(_FEWEST, found.threads) // self._lanes)
-        self._turns = -(-longest // self._lanes)
-        fixed = isinstance(self._length, int)
-        self._keeps = fixed and self._turns <= (_KEPT_FOURS if self._per == 4 else 2 * _KEPT_FOURS)
-        self._even = fixed and longest % self._lanes == 0
-        self._numbers = Numbering()
-        self._arrays: dict[int, str] = {}
-        self._writer = self._text.writer()
-
-    def _own_lanes(self, longest: int) -> int:
-        """For a row of so many parts. Measured on an H200: each halving of a sum is a barrier, which costs more than
-        another turn does, while a lane keeps what it has read; but few rows leave most of the device idle."""
-        if longest <= 4 * _SHORTEST:
-            return min(1 << (longest - 1).bit_length(), _SHORTEST)
-        kept = _KEPT_FOURS if self._per == 4 else 2 * _KEPT_FOURS
-        many = self._indices.greatest(self._count) >= _MANY
-        most = 128 if many and longest <= 128 * kept else 256
-        return min(1 << (longest - 1).bit_length(), most)
-
-    def _bind(self) -> list[tuple[Sequence[Expression], str | None]]:
-        """Bind what is read and written."""
-        reads: list[tuple[Sequence[Expression], str | None]] = []
-        for step in self._steps:
-            reads.append(([step.value], step.inner[-1].variable if step.inner else None))
-        for values, _ in reads:
-            bind(self._text, values, None)
-        for step in self._outputs:
-            self._text.bind(step.stage.buffer, write=True)
-        return reads
-
-    def _bind_wide(self) -> int:
-        """Bind as vec4 what can be; elements that a lane takes at once."""
-        text, steps, outputs = self._text, self._steps, self._outputs
-        per = 4
-        for step in steps:
-            if step.inner and not self._indices.size(step.inner[-1].extent).divisible(4):
-                per = 1
-        if per == 4:
-            for step in outputs:
-                if step.inner and not step.stage.combine:
-                    writer = text.writer(step.inner[-1].variable)
-                    if not writer.in_a_row(writer.flat(step.stored)):
-                        per = 1
-        if per == 4:
-            self._widen(self._reads)
-            for step in outputs:
-                if step.inner and not step.stage.combine:
-                    text.bind(step.stage.buffer, 4, write=True)
-        return per
-
-    def _widen(self, reads: Sequence[tuple[Sequence[Expression], str | None]]) -> None:
-        """As vec4 what every step reads by fours in a row."""
-        wide: dict[str, bool] = {}
-        for values, lane in reads:
-            writer = self._text.writer(lane)
-            for load in loads(*values):
-                fits = lane is not None and writer.by_fours(load)
-                wide[str(load.value)] = wide.get(str(load.value), True) and fits
-        for buffer, fits in wide.items():
-            if fits:
-                self._text.bind(buffer, 4)
-
-    # ------------------------------------------------ the body
+class _Rows(RowLayout):
+    """Writes the kernel."""
 
     def launch(self) -> Launch:
         writer, lanes, together = self._writer, self._lanes, self._together
@@ -174,9 +52,11 @@ class _Rows:
             writer.line("let lane = i32(local);")
             writer.line(f"let row = i32({group});")
         else:
+            own, rest = ("%", "/") if self._turned else ("/", "%")
+            by = together if self._turned else lanes
             if lanes > 1:
-                writer.line(f"let lane = i32(local) % {lanes};")
-            own = f"i32(local) / {lanes}" if lanes > 1 else "i32(local)"
+                writer.line(f"let lane = i32(local) {rest} {by};")
+            own = f"i32(local) {own} {by}" if lanes > 1 else "i32(local)"
             writer.line(f"let row = i32({group}) * {together} + {own};")
         exact = isinstance(self._count, int) and self._count % together == 0 and grid[1] == 1
         self._inside = "" if exact else f"row < {end}"
@@ -186,7 +66,7 @@ class _Rows:
             key = tuple(index.variable for index in step.outer)
             if step.outer and key not in self._decomposed:
                 # Steps that see the rows' axes otherwise have names of their own for them.
-                decompose(writer, step.outer, 1, "row", () if self._decomposed else _OUTER)
+                decompose(writer, step.outer, 1, "row", () if self._decomposed else OUTER)
                 self._decomposed.add(key)
         self._plan_kept()
         waiting = list(self._batches())
@@ -263,24 +143,47 @@ class _Rows:
         writer.forget_uses()
         if self._keeps and self._turns == 1:
             with writer.block("{" if self._even else f"if ({self._lane_text} < {end}) {{"):
-                decompose(writer, step.inner, self._per, self._lane_text, _INNER)
+                decompose(writer, step.inner, self._per, self._lane_text, INNER)
                 body()
         elif self._keeps:
             with writer.block(f"for (var n = 0; n < {self._turns}; n++) {{"):
                 at = "n" if self._lanes == 1 else f"n * {self._lanes} + lane"
                 writer.line(f"let at = {at};")
                 if self._even:
-                    decompose(writer, step.inner, self._per, "at", _INNER)
+                    decompose(writer, step.inner, self._per, "at", INNER)
                     body()
                 else:
                     with writer.block(f"if (at < {end}) {{"):
-                        decompose(writer, step.inner, self._per, "at", _INNER)
+                        decompose(writer, step.inner, self._per, "at", INNER)
                         body()
         else:
-            with writer.block(f"for (var at = {self._lane_text}; at < {end}; at += {self._lanes}) {{"):
-                decompose(writer, step.inner, self._per, "at", _INNER)
-                body()
+            begin = self._whole_turns(step, body)
+            if begin is not None:
+                with writer.block(f"for (var at = {begin}; at < {end}; at += {self._lanes}) {{"):
+                    decompose(writer, step.inner, self._per, "at", INNER)
+                    body()
         writer.lane = None
+
+    def _whole_turns(self, step: Step, body: Any) -> str | None:
+        """Turns of a long row that all lanes have, several at a time, so that what these read is on its way together.
+        The text of where the others begin; None where there are none."""
+        writer, lanes = self._writer, self._lanes
+        if not isinstance(self._length, int):
+            return self._lane_text
+        longest = -(-self._length // self._per)
+        whole = longest // (lanes * AT_ONCE) * AT_ONCE
+        if whole:
+            with writer.block(f"for (var n = 0; n < {whole}; n += {AT_ONCE}) {{"):
+                for more in range(AT_ONCE):
+                    with writer.block("{"):
+                        turn = f"(n + {more})" if more else "n"
+                        writer.line(f"let at = {turn if lanes == 1 else f'{turn} * {lanes} + lane'};")
+                        decompose(writer, step.inner, self._per, "at", INNER)
+                        writer.forget_uses()
+                        body()
+        if whole * lanes >= longest:
+            return None
+        return self._lane_text if not whole else str(whole * lanes) + ("" if lanes == 1 else " + lane")
 
     def _known(self, made: dict[int, str], step: Step) -> None:
         """Inside a loop: what is kept is read from its register, or put there."""
@@ -348,11 +251,13 @@ class _Rows:
             writer.line(f"{partial}[local] = {value};")
             writer.line("workgroupBarrier();")
             with writer.block(f"for (var half = {lanes // 2}u; half > 0u; half /= 2u) {{"):
-                both = combined(combine, f"{partial}[local]", f"{partial}[local + half]")
+                other = f"half * {self._together}u" if self._turned else "half"
+                both = combined(combine, f"{partial}[local]", f"{partial}[local + {other}]")
                 with writer.block("if (u32(lane) < half) {"):
                     writer.line(f"{partial}[local] = {both};")
                 writer.line("workgroupBarrier();")
             first = "0" if self._together == 1 else "local - u32(lane)"
+            first = f"local % {self._together}u" if self._turned else first
             value = f"{partial}[{first}]"
         start = step.stage.start
         assert start is not None
@@ -368,12 +273,12 @@ class _Rows:
     def _store_once(self, step: Step, text: str) -> None:
         conditions = [found for found in (self._inside, "lane == 0" if self._lanes > 1 else "") if found]
         access = self._text.accesses[step.stage.buffer]
-        place = self._writer.at(access, self._writer.flat(step.stored))
+        line = self._writer.store(access, self._writer.flat(step.stored), text)
         if conditions:
             with self._writer.block(f"if ({' && '.join(conditions)}) {{"):
-                self._writer.line(f"{place} = {text};")
+                self._writer.line(line)
         else:
-            self._writer.line(f"{place} = {text};")
+            self._writer.line(line)
 
     def _hoist(self, batch: Sequence[Step]) -> None:
         """What is the same along the row."""
@@ -397,8 +302,7 @@ class _Rows:
         def body() -> None:
             self._known(made, step)
             text = writer.vector(step.value) if self._per == 4 else writer.value(step.value)
-            place = writer.at(access, writer.flat(step.stored), lanes)
-            writer.line(f"{place} = {bare(text)};")
+            writer.line(writer.store(access, writer.flat(step.stored), bare(text), lanes))
 
         if self._inside:
             with writer.block(f"if ({self._inside}) {{"):

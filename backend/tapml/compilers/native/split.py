@@ -7,9 +7,11 @@ import dataclasses
 from typing import Any
 
 from tapml.compilers.native.contraction import Contraction
+from tapml.compilers.native.ending import Ending, Parts
+from tapml.compilers.native.factors import extents
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, grid_of, times
 from tapml.compilers.native.polynomials import Indices
-from tapml.compilers.native.product import OWN_NAMES, Ending, Parts, arguments_of, extents
+from tapml.compilers.native.product import OWN_NAMES, arguments_of
 
 MOST = 16
 """Parts of a sum."""
@@ -37,34 +39,37 @@ def merged(found: Found, made: Contraction, indices: Indices, parts: Parts, laun
 
 
 class _Merging(Ending):
-    """An element an invocation."""
+    """Four elements an invocation, where these are a vector of the output, or one."""
 
     def launch(self, parts: Parts) -> Launch:
         found = self._found
         self._bind((), self._value)
-        parts.bind(self._text, write=False)
-        self._text.bind(str(self._store.value), write=True)
+        lane = self._four_columns()
+        each = 1 if lane is None else 4
+        parts.bind(self._text, write=False, fours=lane is not None)
+        self._bind_end(lane)
         batches, rows, columns = (self._count(axes) for axes in (found.batch, found.rows, found.columns))
         count: Any = times(*extents((*found.batch, *found.rows, *found.columns)))
         most = self._indices.greatest(count)
-        grid, group = grid_of(ceildiv(count, _LANES), -(-most // _LANES) + 1)
-        self._text.declarations = ["", self._finish()]
+        grid, group = grid_of(ceildiv(count, each * _LANES), -(-most // (each * _LANES)) + 1)
+        self._text.declarations = ["", self._finish(lane)]
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
-        each = f"{rows} * {columns}"
+        every = f"{rows} * {columns}"
         for line in (
-            f"let index = i32({group} * {_LANES}u + number);",
-            f"if (index >= {batches} * {each}) {{",
+            f"let index = i32({group} * {_LANES}u + number){'' if lane is None else ' * 4'};",
+            f"if (index >= {batches} * {every}) {{",
             "  return;",
             "}",
-            f"let batch = index / ({each});",
-            f"let element = index % ({each});",
-            "var total = 0.0;",
+            f"let batch = index / ({every});",
+            f"let element = index % ({every});",
+            f"var total = {'0.0' if lane is None else 'vec4<f32>()'};",
             f"for (var part = 0; part < {parts.count}; part++) {{",
-            f"  total += parts[(batch * {parts.count} + part) * {each} + element];",
+            f"  total += parts[((batch * {parts.count} + part) * {every} + element){'' if lane is None else ' / 4'}];",
             "}",
-            f"finish(batch, element / {columns}, element % {columns}, total);",
+            f"finish{'' if lane is None else '4'}(batch, element / {columns}, element % {columns}, total);",
         ):
             writer.line(line)
-        comment = f"The sums of a product, of {parts.count} parts each: each invocation computes an element."
+        what = "an element" if lane is None else "four elements"
+        comment = f"The sums of a product, of {parts.count} parts each: each invocation computes {what}."
         return self._text.launch(writer, comment, arguments_of(group), _LANES, grid)

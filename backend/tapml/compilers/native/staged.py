@@ -7,7 +7,7 @@ together are one dispatch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tapml.compilers.native.kernel import Found, Launch
 from tapml.compilers.native.stages import Stage, loads
@@ -50,7 +50,8 @@ def staged(found: Found, templates: Sequence[Template]) -> list[Launch] | None:
             return None
         launches += made
         stages = stages[count:]
-    sizes = [nbytes for launch in launches for nbytes in launch.temporaries.values()]
+    temporaries = [size for launch in launches for size in launch.temporaries.values()]
+    sizes = [size for size in temporaries if not isinstance(size, Mapping)]
     indices = found.indices([])
     return launches if all(indices.greatest(nbytes) <= _MOST_BYTES for nbytes in sizes) else None
 
@@ -59,7 +60,7 @@ def _part(found: Found, stages: Sequence[Stage], later: Sequence[Stage], part: i
     """These stages by themselves: they have to leave what is given, and what later ones read."""
     read = {str(load.value) for stage in later for load in loads(*_of(stage))}
     outputs = [stage.buffer for stage in stages if stage.buffer in found.outputs or stage.buffer in read]
-    return dataclasses.replace(found, stages=stages, outputs=outputs, part=part)
+    return dataclasses.replace(found, stages=stages, outputs=outputs, part=found.part + part)
 
 
 def _of(stage: Stage) -> Sequence[Expression]:

@@ -3,98 +3,15 @@ in workgroup memory, each of its invocations a smaller one that it holds in regi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tapml.compilers.native import split
+from tapml.compilers.native.factors import last
 from tapml.compilers.native.kernel import Launch, grid_of, times
-from tapml.compilers.native.product import Count, Hooks, last, numbered, tiles
-
-DEPTH = 16
-"""How far along the inner axis the parts in workgroup memory reach, in vectors of four."""
+from tapml.compilers.native.product import Count, Hooks, numbered, shared_out, tiles
+from tapml.compilers.native.tiles import DEPTH, Tile
 
 _VECTORS = DEPTH // 4
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Each of `wide` * `high` invocations computes `rows` * `columns` elements; `splits` workgroups share out the inner
-    axis of each."""
-
-    rows: int
-    columns: int
-    wide: int
-    high: int
-    splits: int = 1
-
-    @property
-    def height(self) -> int:
-        """Rows of a workgroup."""
-        return self.rows * self.high
-
-    @property
-    def width(self) -> int:
-        """Columns of a workgroup."""
-        return self.columns * self.wide
-
-    @property
-    def invocations(self) -> int:
-        return self.wide * self.high
-
-
-TILES = (
-    Tile(8, 8, 8, 16),
-    Tile(8, 8, 8, 8),
-    Tile(4, 4, 16, 16),
-    Tile(4, 4, 8, 8),
-    Tile(2, 8, 8, 8),
-    Tile(8, 2, 8, 8),
-    Tile(2, 2, 8, 8),
-)
-"""From the least memory traffic to the most workgroups; the first is the best for large products on an H200."""
-
-_AT_ONCE = 132 * 256
-"""Invocations that a large device runs at full speed."""
-
-
-def tile_of(rows: int, columns: int, batch: int, inner: int) -> Tile:
-    """The tile that is estimated to take the least time; more than one workgroup to a sum where that is far less."""
-    best = min(TILES, key=lambda tile: _cost(tile, rows, columns, batch))
-    most = min(split.MOST, inner // (4 * DEPTH), split.MOST_BYTES // (4 * rows * columns * batch))
-
-    def time(tile: Tile) -> float:
-        return _time(tile, rows, columns, batch, inner) + split.cost(rows * columns * batch, tile.splits)
-
-    shared = [replace(tile, splits=splits) for tile in TILES for splits in range(2, most + 1)]
-    least = min(map(time, shared), default=math.inf)
-    if least > _FAR_LESS * time(best):
-        return best
-    return min((tile for tile in shared if time(tile) < _ALIKE * least), key=lambda tile: (tile.splits, time(tile)))
-
-
-_FAR_LESS = 0.85
-_ALIKE = 1.1
-
-
-def _cost(tile: Tile, rows: int, columns: int, batch: int) -> float:
-    """In units of a multiplication: what an invocation multiplies and what it reads for that, by how often the device
-    is filled."""
-    each = tile.rows * tile.columns + 2 * (tile.rows + tile.columns)
-    return max(1.0, _filled(tile, rows, columns, batch)) * each
-
-
-def _filled(tile: Tile, rows: int, columns: int, batch: int) -> float:
-    """How often a large device is."""
-    groups = -(-rows // tile.height) * -(-columns // tile.width) * batch * tile.splits
-    return groups * tile.invocations / _AT_ONCE
-
-
-def _time(tile: Tile, rows: int, columns: int, batch: int, inner: int) -> float:
-    """In nanoseconds: of a step along the inner axis some for waiting, however little is multiplied, and some for what
-    is multiplied and read. The numbers are those of six products on an H200."""
-    each = 0.7 * tile.rows * tile.columns + 2.4 * (tile.rows + tile.columns) + 7
-    return inner / tile.splits * (18 + _filled(tile, rows, columns, batch) * each)
 
 
 @dataclass(frozen=True)
@@ -230,7 +147,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
         f"let row_tiles = {tiles(product.rows, tile.height)};",
         f"let column_tiles = {tiles(product.columns, tile.width)};",
         *numbered(group, f"{product.batch} * {each}"),
-        *_shared_out(product.inner, splits),
+        *shared_out(product.inner, DEPTH, splits),
         f"let batch = tile / ({each});",
         f"let row = {place} / column_tiles % row_tiles * {tile.height};",
         f"let column = {place} % column_tiles * {tile.width};",
@@ -252,11 +169,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
         "  workgroupBarrier();",
         "}",
         "",
-        *(
-            f"finish({batch}, {left.line('y', i)}, {right.line('x', j)}, sum_{i}_{j});"
-            for i in range(tile.rows)
-            for j in range(tile.columns)
-        ),
+        *_finished(hooks, tile, left, right, batch),
     )
     comment = (
         f"Each workgroup computes {tile.height} x {tile.width} elements, each invocation {tile.rows} x "
@@ -268,13 +181,15 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
     return hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations)
 
 
-def _shared_out(inner: str, splits: int) -> Iterable[str]:
-    """Which part of the inner axis a workgroup has: all but the last are of whole steps."""
-    if splits > 1:
-        yield f"let part = tile % {splits};"
-        yield f"let share = ({inner} + {splits * DEPTH - 1}) / {splits * DEPTH} * {DEPTH};"
-        yield "let begin = part * share;"
-        yield f"let end = min(begin + share, {inner});"
+def _finished(hooks: Hooks, tile: Tile, left: _Part, right: _Part, batch: str) -> Iterable[str]:
+    for i in range(tile.rows):
+        if hooks.by_four_columns:
+            for j in range(0, tile.columns, 4):
+                four = ", ".join(f"sum_{i}_{j + n}" for n in range(4))
+                yield f"finish4({batch}, {left.line('y', i)}, {right.line('x', j)}, vec4<f32>({four}));"
+        else:
+            for j in range(tile.columns):
+                yield f"finish({batch}, {left.line('y', i)}, {right.line('x', j)}, sum_{i}_{j});"
 
 
 def _offset(number: int) -> str:

@@ -51,6 +51,8 @@ def transposed(found: Found) -> list[Launch] | None:
     if len({str(load) for load in reads}) != 1 or len(axes.axes) < 2:
         return None
     source = reads[0]
+    if found.textures.keys() & {str(source.value), stage.buffer}:
+        return None  # coordinates are divided out anew for each of the four
     if any(part.kind == "load" for index in source.operands for part in loads(index)):
         return None  # which element that is, data decides
     places = [indices.flat(load.operands, found.buffers[str(load.value)].shape) for load in (source, stored)]
@@ -134,8 +136,8 @@ def _launch(
             writer.variables[_ELEMENT] = own
             writer.forget_uses()
             written = bare(writer.vector(turned))
-            place = writer.at(text.accesses[str(stored.value)], writer.flat(stored), "all")
-            writer.line(f"{place} = {written};")
+            access = text.accesses[str(stored.value)]
+            writer.line(writer.store(access, writer.flat(stored), written, "all"))
     arguments = [GROUP, GROUPS, LOCAL] if "groups" in group else [GROUP, LOCAL]
     comment = f"{found.operator.name}: four by four elements an invocation."
     return text.launch(writer, comment, arguments, _BESIDE * _BEHIND, grid)

@@ -1,9 +1,8 @@
-"""Words of WGSL: types, constants, buffers as a kernel's text names them."""
+"""Words of WGSL: types and constants."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,12 @@ import numpy as np
 from tapml.operators.program import Expression
 
 _TYPES = {"float32": "f32", "float16": "f16", "int32": "i32", "int64": "i32", "uint32": "u32", "bool": "bool"}
+
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+}  # fmt: skip
 
 
 class Unknown(Exception):
@@ -22,21 +27,6 @@ def wgsl_type(dtype: str) -> str:
     if dtype not in _TYPES:
         raise Unknown(f"numbers of {dtype}")
     return _TYPES[dtype]
-
-
-@dataclass(frozen=True)
-class Access:
-    """A buffer in a kernel's text. `width` 4: it is an array of vec4; 8: of vec4 of words, each of two float16."""
-
-    name: str
-    dtype: str
-    shape: tuple[Any, ...]
-    width: int = 1
-
-    @property
-    def element(self) -> str:
-        plain = wgsl_type(self.dtype)
-        return {1: plain, 4: f"vec4<{plain}>", 8: "vec4<u32>"}[self.width]
 
 
 def bare(text: str) -> str:

@@ -36,4 +36,5 @@ def with_exact_constants(wgsl: str, values: Iterable[float]) -> str:
         # The shortest text of the largest number lies above it, and WGSL refuses a literal out of range.
         return _LARGEST if value == np.finfo(np.float32).max else np.format_float_scientific(value, unique=True)
 
-    return _LITERAL.sub(exact, _LEAST.sub("(-2147483647i - 1i)", wgsl))
+    wgsl = _LEAST.sub("(-2147483647i - 1i)", wgsl)
+    return _LITERAL.sub(exact, wgsl) if meant else wgsl

@@ -8,6 +8,7 @@ sin, cos and tan are among them: of WGSL's, nothing is promised beyond pi, and d
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -240,12 +241,17 @@ def with_known_functions(function: Any) -> Any:
 
 def declared(wgsl: str) -> str:
     """The text with the functions of ours that it calls."""
-    waiting, found = list(_CALLED.findall(wgsl)), {}
+    return with_called(wgsl, _OWN)
+
+
+def with_called(wgsl: str, own: Mapping[str, str]) -> str:
+    """The text with those functions that it calls, and that these call. `own`: by name, without PREFIX."""
+    waiting, found = list(_CALLED.findall(wgsl)) if PREFIX in wgsl else [], {}
     while waiting:
         name = waiting.pop()
-        if name in _OWN and name not in found:
-            found[name] = _OWN[name]
-            waiting += _CALLED.findall(_OWN[name])
+        if name in own and name not in found:
+            found[name] = own[name]
+            waiting += _CALLED.findall(own[name])
     return "\n".join([wgsl, *(found[name] for name in sorted(found))]) if found else wgsl
 
 
@@ -308,11 +314,19 @@ def _literal(number: Any) -> Any:
 
 def unknown_calls(wgsl: str) -> Iterator[str]:
     """Names that a text calls, and that neither it nor WGSL has."""
-    own = set(re.findall(r"\bfn\s+(\w+)", wgsl)) | set(re.findall(r"\bstruct\s+(\w+)", wgsl))
-    code = re.sub(r"//[^\n]*", "", wgsl)
-    for name in dict.fromkeys(re.findall(r"(?<![@\w.])([A-Za-z_]\w*)\s*\(", code)):
+    # Long texts repeat few lines.
+    lines = [*map(_names_in, dict.fromkeys(wgsl.split("\n")))]
+    own = {name for declared, _ in lines for name in declared}
+    for name in dict.fromkeys(name for _, called in lines for name in called):
         if name not in own and name not in _WGSL and name not in _KEYWORDS:
             yield name
+
+
+@functools.lru_cache(maxsize=8192)
+def _names_in(line: str) -> tuple[list[str], list[str]]:
+    """What is declared on a line, and what is called."""
+    code = line.split("//", 1)[0]
+    return re.findall(r"\b(?:fn|struct)\s+(\w+)", line), re.findall(r"(?<![@\w.])([A-Za-z_]\w*)\s*\(", code)
 
 
 _KEYWORDS = {"if", "while", "for", "switch", "return", "case", "loop"}
@@ -326,7 +340,7 @@ _WGSL = {
     *("extractBits", "firstLeadingBit", "firstTrailingBit", "insertBits", "reverseBits", "quantizeToF16"),
     *("dot4I8Packed", "dot4U8Packed", "pack2x16float", "unpack2x16float", "pack4x8snorm", "unpack4x8unorm"),
     *("atomicAdd", "atomicMax", "atomicMin", "atomicLoad", "atomicStore", "atomicCompareExchangeWeak"),
-    *("workgroupBarrier", "storageBarrier", "workgroupUniformLoad", "arrayLength"),
+    *("workgroupBarrier", "storageBarrier", "workgroupUniformLoad", "arrayLength", "textureLoad", "textureStore"),
     *("subgroupAdd", "subgroupMax", "subgroupMin", "subgroupBroadcast", "subgroupShuffle", "subgroupShuffleDown"),
     *("subgroupShuffleUp", "subgroupShuffleXor", "subgroupElect", "subgroupAll", "subgroupAny"),
     *("subgroupMatrixLoad", "subgroupMatrixStore", "subgroupMatrixMultiplyAccumulate"),

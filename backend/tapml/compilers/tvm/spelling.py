@@ -6,6 +6,7 @@ function that WGSL has not, and an expression of constants alone that has no val
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -45,12 +46,23 @@ class SpellingError(Exception):
 def spelled(wgsl: str, values: Iterable[float]) -> str:
     """The text, with the floating-point constants `values` as exact as they are. Raises SpellingError where
     it calls a function that there is not."""
-    text = _NOT_FINITE.sub(_not_finite, _SIGNED_REMAINDER.sub(_remainder, wgsl))
-    text = _SHIFT.sub(_within_a_word, _NUMBER.sub(_in_range, text))
-    text = declared(with_exact_constants(_without_constant_expressions(text), values))
+    lines = [*map(_line, wgsl.split("\n"))]
+    text = "\n".join(line for line, _ in lines)
+    if any(constant for _, constant in lines):
+        text = _without_constant_expressions(text)
+    text = declared(with_exact_constants(text, values))
     if unknown := list(unknown_calls(text)):
         raise SpellingError(f"TVM writes {unknown[0]}(...), a function that WGSL has not")
     return text
+
+
+@functools.lru_cache(maxsize=8192)
+def _line(line: str) -> tuple[str, bool]:
+    """A line put right by itself, and whether it may have expressions of constants. Texts have few lines that are in
+    no other text: a loop that is written out repeats them, and so do kernels that differ in a parameter."""
+    line = _NOT_FINITE.sub(_not_finite, _SIGNED_REMAINDER.sub(_remainder, line))
+    line = _SHIFT.sub(_within_a_word, _NUMBER.sub(_in_range, line))
+    return line, bool(_OF_CONSTANTS.search(line) or _BY_ZERO.search(line))
 
 
 def _remainder(match: re.Match[str]) -> str:

@@ -41,7 +41,7 @@ _MOST_BODY = 10_000
 _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 _HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
-_AGENTS = ("/pages/", "/static/agent/")
+_AGENTS = ("/pages/", "/agent/", "/static/agent/")
 _SCRIPTS = ("text/javascript", "application/javascript")  # as Python and the system call them
 _SERVED = [
     "GET /field/answer",
@@ -53,22 +53,29 @@ _SERVED = [
     "GET /field/exclusive/MANIFEST/document.json",
     "GET /field/exclusive/MANIFEST/document.sig",
     "GET /field/exclusive/MANIFEST/files/PATH",
+    "GET /agent/tapml-agent.js",
 ]
+_PAGES, _CONSOLE = ["GET /pages/", "GET /runtime/tapml-runtime.js"], ["GET /console/"]
 _ALLOWED_HEADERS = f"{HEADER}, {GRANT_HEADER}, Content-Type, Range"
 _EXPOSED_HEADERS = f"{ANSWER_HEADER}, Retry-After"
 
 
 class RunFailed(Message):
-    """Why a run failed; a text of the task's own might have its user's data in it, and is not taken."""
+    """Why a run failed, or a pull; a text of the task's own might have its user's data in it, and is not taken."""
 
-    kind: Literal["start", "exception", "time", "crash", "queue", "storage"]
+    kind: Literal["start", "exception", "time", "crash", "queue", "storage", "pull"]
     what: Annotated[
-        str, Field(pattern=r"^(?:[A-Za-z_][A-Za-z0-9_.]{0,63} at [A-Za-z0-9_./+@-]{1,100}:[0-9]{1,6})?$")
+        str,
+        Field(
+            pattern=r"^(?:[A-Za-z_][A-Za-z0-9_.]{0,63} at [A-Za-z0-9_./+@-]{1,100}:[0-9]{1,6}"
+            r"|task\.json|untrusted|missing)?$"
+        ),
     ] = ""
+    """The exception's type and the task's line; of a pull what is wrong with the version."""
 
 
 class Report(Message):
-    """Of one run of a task."""
+    """Of one run of a task, or of a version that a device cannot install."""
 
     task: TaskName
     version: Version
@@ -123,6 +130,10 @@ def create_app(
         response.headers["Content-Security-Policy"] = policy if runs else _NO_PAGE
         if runs:
             response.headers["Referrer-Policy"] = "no-referrer"
+        if runs and of_agents:
+            # Threads may share memory: tasks are interrupted, and wait for the GPU, by it. No other host is asked.
+            response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
+            response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
         response.headers.setdefault("Cache-Control", "no-store")
         if (origin := request.headers.get("Origin")) in origins and origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
@@ -140,7 +151,8 @@ def create_app(
 
     @app.get("/")
     def index() -> Response:
-        return jsonify({"service": "tapml field", "served": _SERVED})
+        served = [*_SERVED, *(_PAGES if pages is not None else []), *(_CONSOLE if console_key is not None else [])]
+        return jsonify({"service": "tapml field", "served": served})
 
     @app.get("/field/answer")
     def answer() -> Response:
@@ -212,6 +224,12 @@ def create_app(
     looked_at = Blueprint("looked_at", __name__)
     add_visitors(looked_at, lambda: [judging.folder] if judging else [])
     looked_at.get("/static/<path:name>")(built_file)
+
+    @looked_at.get("/agent/<path:name>")
+    def agent(name: str) -> Response:
+        """Where documentation and pages of other servers have it, too."""
+        return built_file(f"agent/{name}")
+
     if pages is not None:
         model_views.add(looked_at, None, pages)
     if console_key is not None:

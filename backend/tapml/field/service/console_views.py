@@ -7,9 +7,10 @@ from typing import Any
 
 from flask import Blueprint, Response, abort, jsonify, request
 
-from tapml.field.releases import Plan, Release, step_name
+from tapml.field.releases import Plan, Release, step_name, waits
 from tapml.field.service.fleet_state import FleetState, milliseconds
 from tapml.field.service.traffic import Traffic
+from tapml.field.storage.times import StepRates
 from tapml.server.pages import page_file
 from tapml.server.security import same_secret
 
@@ -34,12 +35,15 @@ def add(routes: Blueprint, state: FleetState, key: str, traffic: Callable[[], Tr
 def console_document(state: FleetState) -> dict[str, Any]:
     """tapml.field-console/1."""
     samples, releases = state.samples.counts(), state.store.releases()
-    failed = state.store.failed_runs()
+    failed, rates = state.store.failed_runs(), state.store.rates()
     plans = {one.number: one.plan for one in releases}
     return {
         "format": "tapml.field-console/1",
         "now": milliseconds(),
-        "releases": [_release(state, one, samples.get(one.number, (0, 0, 0))) for one in reversed(releases)],
+        "releases": [
+            _release(state, one, samples.get(one.number, (0, 0, 0)), rates.get(one.number, []))
+            for one in reversed(releases)
+        ],
         "share": state.share,
         "devices": state.fleet.devices(),
         "failures": state.samples.failures(),
@@ -51,7 +55,9 @@ def console_document(state: FleetState) -> dict[str, Any]:
     }
 
 
-def _release(state: FleetState, release: Release, samples: tuple[int, int, int]) -> dict[str, Any]:
+def _release(
+    state: FleetState, release: Release, samples: tuple[int, int, int], rates: list[StepRates]
+) -> dict[str, Any]:
     plan, counts = release.plan, state.store.counts(release)
     return {
         "number": release.number,
@@ -60,12 +66,15 @@ def _release(state: FleetState, release: Release, samples: tuple[int, int, int])
         "manifest": plan.manifest,
         "status": release.status,
         "reason": release.reason,
+        "waits": waits(release, counts),
         "step": release.step,
         "steps": _steps(plan),
         "since": release.since,
         "devices": counts.devices,
         "failed": counts.failed,
         "slow": counts.slow,
+        "thresholds": plan.thresholds.model_dump(include={"failure_rate", "slow_ms", "slow_rate"}),
+        "rates": rates,
         "samples": {"judged": samples[0], "calls": samples[1], "failed": samples[2], "waiting": counts.unjudged},
         "events": state.store.events(release),
         "coverage": [(at, round(devices / state.share)) for at, devices in _thinned(state.fleet.coverage(release))],

@@ -121,13 +121,17 @@ class FleetState(Looking):
         named = isinstance(release.plan.steps[release.step], NamedStep)
         if not named and not watched(profile.device, self.share):
             return False
+        if watched(profile.device, self.share) and (failure is None or failure[0] != "pull"):
+            # A page that asks once a visit asked before it held the version that it runs.
+            holds = {**profile.holds, task: version}
+            self.seen.saw(profile.model_copy(update={"holds": holds}))
         limit = release.plan.thresholds.slow_ms
         slow = not failed and limit is not None and milliseconds is not None and milliseconds > limit
         why: RunFailure | None = None
         if failed and failure is not None:
             kind, what = failure
             why = {"kind": kind, "what": what, "browser": browser_of(profile), "gpu": gpu_of(profile)}
-        counts = self._reports(Reported(release, profile.device, failed, slow, why))
+        counts = self._reports(Reported(release, profile.device, failed, slow, why, milliseconds))
         with self._lock:
             self._counted += counts
         return counts

@@ -15,6 +15,8 @@ from tapml.errors import InputError
 _MOST_KEYS = 100_000
 """Buckets that are kept; beyond, the one that was used least lately is forgotten."""
 _BURST_SECONDS = 20
+_BYTES = 65_536
+_LEAST_BYTES = 1_048_576
 _LONGEST = 100
 """Of a name that is no address: whoever forwards it may write anything."""
 
@@ -24,7 +26,7 @@ class Limits:
     """Requests a second; at once it may be those of 20 seconds."""
 
     address: float = 100
-    """Of an address, behind which may be a whole office."""
+    """Of an address, behind which may be a whole office. By the tunnel it may send 64 kB for each of them."""
     device: float = 5
 
 
@@ -66,14 +68,24 @@ class Limiter:
         """Likewise."""
         return self._take("device", name)
 
+    def sent(self, text: str, count: int) -> float:
+        """Likewise, of an address that sent so many bytes; always of this process alone."""
+        rate = self._rates["address"] * _BYTES
+        return self._fill(("bytes", _network(text)), count / rate, max(_BURST_SECONDS, _LEAST_BYTES / rate))
+
     def _take(self, kind: str, name: str) -> float:
-        rate, now, key = self._rates[kind], self._now(), (kind, name)
+        rate = self._rates[kind]
         # One request fits always, however low the rate is.
         burst = max(_BURST_SECONDS, 1 / rate)
         if self._shared is not None and (told := self._shared.take(kind, name, rate, burst)) is not None:
             return told
+        return self._fill((kind, name), 1 / rate, burst)
+
+    def _fill(self, key: tuple[str, str], seconds: float, burst: float) -> float:
+        """`seconds`: how long the bucket takes to fill by as much as is taken; `burst`: all of it."""
+        now = self._now()
         with self._lock:
-            full = max(self._full.get(key, now), now) + 1 / rate
+            full = max(self._full.get(key, now), now) + seconds
             wait = full - now - burst
             if wait > 1e-9:
                 return wait

@@ -18,7 +18,7 @@ from tapml.field.service.judging import Judging
 from tapml.field.service.limits import Limiter, Limits
 from tapml.field.service.proxies import behind_proxies
 from tapml.field.service.redis_link import Counted, RedisLink
-from tapml.field.service.simulator import Simulator
+from tapml.field.service.simulator import Simulator, check_page
 from tapml.field.service.traffic import Kept, traffic
 from tapml.field.service.tunnel import PATH, TunnelServer
 from tapml.field.signing import MANIFEST, verify
@@ -58,8 +58,8 @@ class FieldServer:
     ) -> None:
         """`suites`: those that tasks' models were built from, by which captured calls are judged. `pages`: a folder of
         web pages, served at /pages/ with the runtime. `simulation_page`: what simulation steps open in browsers, an
-        address or a path of this server's. `tunnel_port`: where the tunnel listens; 0 is any free
-        one. `limits`: how often an address and a device may ask; without them there is no limit. `proxies`: how
+        address or a path of this server's, which has to be there. `tunnel_port`: where the tunnel listens; 0 is any
+        free one. `limits`: how often an address and a device may ask; without them there is no limit. `proxies`: how
         many stand before the service, whose `X-Forwarded-For` tells who asks. `redis_url`: what several processes of
         one database share limits and counts by, and tell each other of releases. `watched_share`: of devices, those
         whose reports count and of which is kept what they tell of themselves. `records_database`: of what comes
@@ -95,7 +95,7 @@ class FieldServer:
         """The console's address, with what opens it."""
         try:
             self.tunnel = TunnelServer(
-                records, milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins],
+                records, milliseconds, host=host, port=tunnel_port, origins=[*self._own_origins(host), *origins],
                 limiter=limiter, proxies=proxies,
             )  # fmt: skip
         except InputError:
@@ -108,9 +108,21 @@ class FieldServer:
             self.link.start()
         self.state.start()
         self.judging.start()
-        self.simulator = Simulator(self.state, urljoin(self.url, simulation_page)) if simulation_page else None
-        if self.simulator is not None:
+        self.simulator: Simulator | None = None
+        if simulation_page:
+            address = urljoin(self.url, simulation_page)
+            try:
+                check_page(address)
+            except InputError:
+                self.stop()
+                raise
+            self.simulator = Simulator(self.state, address)
             self.simulator.start()
+
+    def _own_origins(self, host: str) -> list[str]:
+        """Of the pages that this service has, by each name that a machine has for itself."""
+        names = ("127.0.0.1", "localhost", "[::1]") if _is_local(host) else ()
+        return list(dict.fromkeys([self.url, *(f"http://{name}:{self.port}" for name in names)]))
 
     def stop(self) -> None:
         """Stop watching and listening. May be called twice."""

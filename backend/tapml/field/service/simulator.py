@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+import urllib.request
+from http.client import HTTPException
 from urllib.parse import urlencode
 
 from tapml.browsers import start
@@ -13,6 +15,19 @@ from tapml.field.service.fleet_state import FleetState, milliseconds
 from tapml.field.service.looking import Looking
 
 _log = logging.getLogger(__name__)
+_PAGE_SECONDS = 20
+
+
+def check_page(address: str) -> None:
+    """Raises InputError where there is no page: that says nothing of any release."""
+    remedy = "--simulate takes the address of a page, or the path of one that is served here, such as /pages/"
+    if not address.startswith(("http://", "https://")):
+        raise InputError(f"{address} is no address of a page: {remedy}")
+    try:
+        with urllib.request.urlopen(address, timeout=_PAGE_SECONDS):
+            pass
+    except (OSError, ValueError, HTTPException) as error:
+        raise InputError(f"{address} cannot be opened ({error}): {remedy}") from error
 
 
 class Simulator(Looking):
@@ -29,7 +44,8 @@ class Simulator(Looking):
         self._done: set[tuple[int, str]] = set()
 
     def look(self) -> bool:
-        """Run what is to be run now. A browser that does not start, or does not report in time, ends the release."""
+        """Run what is to be run now. A browser that does not start, or does not report in time, ends the release.
+        Raises InputError where the page is not there, which is no release's fault."""
         for release in self._state.releases:
             step = release.plan.steps[release.step]
             if release.status != "running" or not isinstance(step, NamedStep):
@@ -37,6 +53,7 @@ class Simulator(Looking):
             for device, cell in zip(step.devices, step.browsers, strict=False):
                 if self._end.is_set() or (release.number, device) in self._done:
                     continue
+                check_page(self._page)
                 self._done.add((release.number, device))
                 if trouble := self._run(release, device, cell):
                     self._roll_back(release, f"the simulation test failed in {cell}: {trouble}")

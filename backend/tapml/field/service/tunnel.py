@@ -13,6 +13,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ from tapml.strict_json import parse_json
 
 PATH = "/field/tunnel"
 MOST_OPEN = 10_000
+MOST_OF_ADDRESS = 8_000
+"""Of one address, so that it alone does not keep all others out."""
 MOST_MESSAGE_BYTES = 262_144
 BURST_BYTES = 1_048_576
 BYTES_PER_SECOND = 65_536
@@ -41,6 +44,7 @@ _PING_SECONDS = 25.0
 _RECEIVE_BYTES = 4096
 """What so many may become when they are inflated is bounded with it."""
 _MOST_AT_ONCE = 500
+_FULL_SECONDS = 60.0
 _MOST_CONTAINERS = 20_000
 _FORWARDED = b"x-forwarded-for"
 _REMEDY = "; send what @tapml/agent sends"
@@ -68,6 +72,7 @@ class TunnelServer:
         self._stopping = False
         self.open = 0
         """Connections."""
+        self._of_address: Counter[str] = Counter()
         self.bytes = 0
         """That came since the start."""
         self._loop = asyncio.new_event_loop()
@@ -125,7 +130,11 @@ class TunnelServer:
         self.open += 1
         try:
             if self.open <= MOST_OPEN:
-                await _Client(self, reader, writer).run()
+                client = _Client(self, reader, writer)
+                try:
+                    await client.run()
+                finally:
+                    client.leave()
         except (OSError, ProtocolError, TimeoutError, asyncio.CancelledError):
             pass  # it is gone, or speaks something else
         finally:
@@ -137,11 +146,30 @@ class TunnelServer:
         """Pages say where they are from; who is none says nothing."""
         return origin is None or origin in self._origins
 
-    async def wait(self, peer: str, forwarded: Sequence[str]) -> float:
+    def address(self, peer: str, forwarded: Sequence[str]) -> str:
+        """Of who connects."""
+        return address_behind(peer, forwarded, self._proxies)
+
+    def enter(self, address: str) -> bool:
+        """A connection of this address; False where it has as many as it may."""
+        if self._limiter is not None and self._of_address[address] >= MOST_OF_ADDRESS:
+            return False
+        self._of_address[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """One that entered."""
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+
+    async def wait(self, address: str) -> float:
         """Seconds until this address may connect; 0 where it may now."""
-        if self._limiter is None:
-            return 0.0
-        return await asyncio.to_thread(self._limiter.address, address_behind(peer, forwarded, self._proxies))
+        return 0.0 if self._limiter is None else await asyncio.to_thread(self._limiter.address, address)
+
+    def wait_after(self, address: str, count: int) -> float:
+        """Likewise, where it sent so many bytes."""
+        return 0.0 if self._limiter is None else self._limiter.sent(address, count)
 
     async def wait_of(self, device: str) -> float:
         """Likewise, of a device."""
@@ -163,11 +191,17 @@ class _Client:
     def __init__(self, server: TunnelServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._server, self._reader, self._writer = server, reader, writer
         self._socket = WSConnection(ConnectionType.SERVER)
+        self._address: str | None = None
         self._hello: Hello | None = None
         self._message: list[str] = []
         self._length = 0
         self._allowance = float(BURST_BYTES)
         self._since = time.monotonic()
+
+    def leave(self) -> None:
+        """It is gone."""
+        if self._address is not None:
+            self._server.leave(self._address)
 
     async def run(self) -> None:
         began = time.monotonic()
@@ -219,10 +253,15 @@ class _Client:
         headers = {name.lower(): value for name, value in request.extra_headers}
         forwarded = [value.decode("latin-1") for name, value in request.extra_headers if name.lower() == _FORWARDED]
         peer: tuple[Any, ...] = self._writer.get_extra_info("peername") or ("",)
-        if wait := await self._server.wait(str(peer[0]), forwarded):
+        address = self._server.address(str(peer[0]), forwarded)
+        wait = await self._server.wait(address)
+        if not wait and not self._server.enter(address):
+            wait = _FULL_SECONDS
+        if wait:
             told = [(b"Retry-After", str(math.ceil(wait)).encode())]
             await self._send(self._socket.send(RejectConnection(status_code=429, headers=told)))
             return False
+        self._address = address
         origin = headers.get(b"origin")
         allowed = self._server.allowed(None if origin is None else origin.decode("latin-1"))
         if request.target != PATH or not allowed:
@@ -239,6 +278,9 @@ class _Client:
         self._since = now
         if self._allowance < 0:
             return await self._close("this is too much at once: send at most 64 kB a second")
+        if wait := self._server.wait_after(self._address or "", len(text)):
+            seconds = math.ceil(wait)
+            return await self._close(f"this address sends too much: come again in {seconds} s", seconds)
         try:
             found = parse_json(text, "a message", _REMEDY.removeprefix("; "), most_containers=_MOST_CONTAINERS)
             if self._hello is None:

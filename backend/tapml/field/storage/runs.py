@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from tapml.field.storage import schema
@@ -55,8 +54,7 @@ def prepare(connection: Connection) -> None:
 def note(connection: Connection, found: Sequence[dict[str, Any]]) -> None:
     """Rows of release, step, device, at and a RunFailure; a device's first one is kept."""
     if found:
-        insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(_failures)
-        connection.execute(insert.on_conflict_do_nothing(), list(found))
+        connection.execute(schema.insert_into(connection, _failures).on_conflict_do_nothing(), list(found))
 
 
 def failed_runs(connection: Connection) -> list[FailedRuns]:

@@ -107,8 +107,13 @@ coverage = sql.Table(
 FIELD = Tables("the field's database", metadata, version, 2)
 
 
+def insert_into(connection: Connection, table: sql.Table) -> Any:
+    """The database's own insert, which may say what becomes of a row that is there."""
+    return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+
+
 def upsert(connection: Connection, table: sql.Table) -> Any:
     """An insert that changes the row of its primary key where there is one: for many rows at once."""
-    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+    insert = insert_into(connection, table)
     changed = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)

@@ -12,9 +12,10 @@ from sqlalchemy.engine import Connection
 
 from tapml.errors import InputError
 from tapml.field.releases import Counts, Plan, Release, advance, rolled_back
-from tapml.field.storage import runs, schema
+from tapml.field.storage import runs, schema, times
 from tapml.field.storage.runs import FailedRuns, RunFailure
 from tapml.field.storage.samples import suspect, unjudged
+from tapml.field.storage.times import StepRates
 from tapml.formats import validated
 from tapml.history.database import Database
 from tapml.strict_json import parse_json
@@ -41,6 +42,8 @@ class Reported:
     failed: bool
     slow: bool
     failure: RunFailure | None = None
+    milliseconds: float | None = None
+    """Of a run that did not fail."""
 
 
 class Store:
@@ -50,6 +53,7 @@ class Store:
         self._database = Database(url, tables=schema.FIELD)
         with self._database.writing() as connection:  # it is made, or told now that it cannot be
             runs.prepare(connection)
+            times.prepare(connection)
 
     def releases(self) -> list[Release]:
         """All, the oldest first."""
@@ -93,6 +97,7 @@ class Store:
             steps = {found.number: found.step for found in connection.execute(running)}
             seen = _reported(connection, reports)
             answers, rows, why = [], [], []
+            took: list[tuple[int, int, float]] = []
             for one in reports:
                 key = (one.release.number, one.release.step, one.device)
                 under_way = steps.get(one.release.number) == one.release.step
@@ -101,11 +106,14 @@ class Store:
                 if answers[-1]:
                     seen.add(key)
                     rows.append({**told, "failed": int(one.failed), "slow": int(one.slow)})
+                    if one.milliseconds is not None and not one.failed:
+                        took.append((one.release.number, one.release.step, one.milliseconds))
                 if under_way and one.failure is not None:  # what failed later does not count, and is told
                     why.append({**told, **one.failure})
             if rows:
                 connection.execute(sql.insert(schema.reports), rows)
             runs.note(connection, why)
+            times.note(connection, took)
             return answers
 
     def reported(self, release: Release, device: str) -> bool:
@@ -133,6 +141,11 @@ class Store:
         """Of its step."""
         with self._database.reading() as connection:
             return Counts() if connection is None else _counts(connection, release)
+
+    def rates(self) -> dict[int, list[StepRates]]:
+        """By a release's number what was reported in each step that it was in."""
+        with self._database.reading() as connection:
+            return {} if connection is None else times.by_step(connection)
 
     def failed_runs(self) -> list[FailedRuns]:
         """Why runs failed, of all releases; what failed on most devices comes first."""

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tapml.errors import InputError
+from tapml.first_error import in_words
 from tapml.formats import validated
 from tapml.protocol.base import Message
 from tapml.strict_json import parse_json
@@ -33,10 +34,16 @@ def _checked_trigger(ids: list[str]) -> list[str]:
     return ids
 
 
-_EventId = Annotated[str, Field(pattern=r"^(?:\*\*?|[A-Za-z0-9_.:-]{1,64})$")]
+_EVENT_ID = "an event's id is 1 to 64 letters, digits, _, ., : or -, and * or ** stand for any"
+_ORIGIN_WORDS = "give https://HOST, without a path"
+_FOLDER = "a model is a folder of the version, such as model/"
+_MODULE = "it is no name of a Python module in the version: give one such as main, without .py"
+_EMITTED = "a name is 1 to 64 letters, digits, _, . or -"
+
+_EventId = Annotated[str, Field(pattern=in_words(r"^(?:\*\*?|[A-Za-z0-9_.:-]{1,64})$", _EVENT_ID))]
 _Trigger = Annotated[list[_EventId], Field(min_length=1, max_length=32), AfterValidator(_checked_trigger)]
-_Origin = Annotated[str, Field(max_length=200, pattern=r"^https?://[^/\s?#@]+$")]
-_ModelFolder = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*/$")]
+_Origin = Annotated[str, Field(max_length=200, pattern=in_words(r"^https?://[^/\s?#@]+$", _ORIGIN_WORDS))]
+_ModelFolder = Annotated[str, Field(max_length=200, pattern=in_words(r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*/$", _FOLDER))]
 _Name = Annotated[str, AfterValidator(_checked_name)]
 _ColumnType = Literal["integer", "real", "text", "blob"]
 
@@ -73,12 +80,23 @@ class TaskConfiguration(Message):
     """What it leaves out has its default: nothing starts it, and it may do nothing but compute."""
 
     format: Literal["tapml.task-configuration/1"]
-    main: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")] = "main"
+    main: Annotated[str, Field(pattern=in_words(r"^[A-Za-z_][A-Za-z0-9_]{0,63}$", _MODULE))] = "main"
     triggers: list[_Trigger] = Field(max_length=100, default_factory=list)
     schedule: Schedule | None = None
     needs: Needs = Needs()
-    emits: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]] = Field(max_length=64, default_factory=list)
+    emits: list[Annotated[str, Field(pattern=in_words(r"^[A-Za-z0-9_.-]{1,64}$", _EMITTED))]] = Field(
+        max_length=64, default_factory=list
+    )
     keeps: Keeps | None = None
+
+
+def check_installable(task: str, version: str, paths: Collection[str]) -> None:
+    """Raises InputError for a version that no device can install, for want of a configuration."""
+    if CONFIGURATION not in paths:
+        raise InputError(
+            f'{task} {version} has no {CONFIGURATION}, and no device can install it: add one with at least {{"format": '
+            '"tapml.task-configuration/1"}, and tag that'
+        )
 
 
 def check_configuration(data: bytes, paths: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from tapml.errors import InputError
 from tapml.field.names import PART, VERSION
 from tapml.field.signing import SigningKey
 from tapml.field.tasks.bytecode import compiled
-from tapml.field.tasks.configuration import CONFIGURATION, check_configuration
+from tapml.field.tasks.configuration import CONFIGURATION, check_configuration, check_installable
 from tapml.field.tasks.paths import check_apart, checked_path, subject_of
 from tapml.field.tasks.published import MOST_FILES, Published, TaskFile
 from tapml.field.tasks.repository import Entry, Repository
@@ -37,21 +37,25 @@ def published_path(group: Path) -> Path:
 
 def publish(group: Path, task: str, version: str, key: SigningKey) -> str:
     """The tag TASK/VERSION, on the branch TASK, of SCENARIO.git in the group: `task` is SCENARIO/TASK. Gives the digest
-    of its manifest; publishing the same files again changes nothing. Scripts of a version with a task.json are
-    published as bytecode.
+    of its manifest; publishing the same files again changes nothing. Scripts are published as bytecode.
 
     Raises ToolchainError where scripts cannot be compiled here; InputError for names, paths, sizes and scripts that are
-    refused, and for a version that was published with others.
+    refused, for a version without a task.json that agents take, and for one that was published with others.
     """
-    scenario, _, branch = task.partition("/")
-    path = scenario_path(group, scenario)
+    scenario, slash, branch = task.partition("/")
+    if not slash:
+        raise InputError(f"{task[:100]!r} is no SCENARIO/TASK: give both, as shop/highlight")
+    place = scenario_path(group, scenario)
     _check("task", branch, PART)
     _check("version", version, VERSION)
-    repository = Repository(path)
+    repository = Repository(place)
     entries = repository.entries(repository.commit(branch, f"{branch}/{version}"), MOST_FILES)
     paths = [checked_path(entry.name) for entry in entries]
     check_apart(paths)
     _check_sizes(entries, paths)
+    for path in paths:
+        subject_of(path)  # of what is nobody's it raises
+    check_installable(task, version, paths)
     made = _bytecode(repository, dict(zip(paths, entries, strict=True)))
     shared: list[TaskFile] = []
     exclusive: dict[str, list[TaskFile]] = {}
@@ -71,9 +75,8 @@ def publish(group: Path, task: str, version: str, key: SigningKey) -> str:
 
 
 def _bytecode(repository: Repository, entries: dict[str, Entry]) -> dict[str, bytes]:
-    """Of a version with a configuration, its scripts' by their paths: they are what an agent runs."""
-    if (configuration := entries.get(CONFIGURATION)) is None:
-        return {}
+    """Of the scripts by their paths: it is what an agent runs. The configuration is checked first."""
+    configuration = entries[CONFIGURATION]
     if configuration.bytes > _MOST_CONFIGURATION:
         raise InputError(f"{CONFIGURATION} has more than {_MOST_CONFIGURATION} bytes: make it shorter")
     check_configuration(b"".join(repository.contents(configuration)), entries)

@@ -133,7 +133,7 @@ class Published:
         manifest = Manifest(format="tapml.task/1", task=task, version=version, shared=shared, exclusive=sealed)
         data = canonical(manifest.model_dump())
         digest = sha256(data)
-        if self._is_there(task, version, digest):
+        if self._is_there(task, version, digest, key.sign(MANIFEST, data)):
             return digest
         try:
             for subject, files in exclusive.items():
@@ -146,15 +146,16 @@ class Published:
             with self._folder.create(f"versions/{task}/{version}") as file:
                 file.write(digest.encode())
         except FileExistsError:  # somebody else was quicker
-            self._is_there(task, version, digest)
+            self._is_there(task, version, digest, key.sign(MANIFEST, data))
         except OSError as error:
             raise InputError(cannot_write(self._folder.path, error)) from error
         return digest
 
-    def _is_there(self, task: str, version: str, digest: str) -> bool:
-        """Raises InputError where the version has another manifest."""
+    def _is_there(self, task: str, version: str, digest: str, signature: bytes) -> bool:
+        """Raises InputError where the version has another manifest, or another key signed it."""
         known = self.digest(task, version)
-        if known not in (None, digest):
+        signed = None if known is None else self._folder.read(f"manifests/{known}.sig", _MOST_MANIFEST)
+        if known not in (None, digest) or signed not in (None, signature):
             raise InputError(
                 f"{task} {version} was published with other files or another key, and a version never changes: tag "
                 "another one"

@@ -69,16 +69,18 @@ export function reduce(name: string, x: Elements, count: number, dtype: string):
   return out;
 }
 
-export function cumulate(x: Elements, count: number, dtype: string): Elements {
+/** What each row comes to so far: its `sum`, or its `prod`. */
+export function cumulate(name: string, x: Elements, count: number, dtype: string): Elements {
   const out = made(dtype, x.length);
   const length = count === 0 ? 0 : x.length / count;
   for (let i = 0; i < count; i++) {
-    let total = 0;
+    let total = name === "sum" ? 0 : 1;
     for (let k = i * length; k < (i + 1) * length; k++) {
-      total += x[k] as number;
+      if (name === "sum") total += x[k] as number;
+      else total *= x[k] as number;
       out[k] = total;
       if (dtype.includes("int") && out[k] !== total)
-        throw new RangeError(`a sum is ${total}, which ${dtype} does not hold: give dtype`);
+        throw new RangeError(`${name} is ${total}, which ${dtype} does not hold: give dtype`);
     }
   }
   return out;

@@ -16,6 +16,12 @@ export interface PageEvent {
   readonly contents: Readonly<Record<string, unknown>>;
 }
 
+/** Of a trigger: any one event. */
+export const ANY = "*";
+
+/** Any number of events, none among them. */
+export const ANY_NUMBER = "**";
+
 const MOST_CHARACTERS = 128;
 
 /** Whether `id` may name an event, a page or a task's trigger: not empty, not a wildcard, at most 128 characters. */

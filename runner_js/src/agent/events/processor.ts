@@ -49,10 +49,8 @@ export class EventProcessor {
    * written at once.
    */
   save(storage: Storage): boolean {
-    const streams = Object.fromEntries([...this.streams].map(([name, stream]) => [name, stream.snapshot()]));
-    const state = { sequences: this.sequences.snapshot(), pending: this.triggers.snapshot(), streams };
     try {
-      storage.setItem(KEY, JSON.stringify(state));
+      storage.setItem(KEY, JSON.stringify(this.snapshot()));
       return true;
     } catch {
       return false;
@@ -70,6 +68,15 @@ export class EventProcessor {
     } catch {
       // Somebody else wrote there: the page begins anew.
     }
+    this.restore(kept);
+  }
+
+  protected snapshot(): Record<string, unknown> {
+    const streams = Object.fromEntries([...this.streams].map(([name, stream]) => [name, stream.snapshot()]));
+    return { sequences: this.sequences.snapshot(), pending: this.triggers.snapshot(), streams };
+  }
+
+  protected restore(kept: Record<string, unknown>): void {
     this.sequences.restore(kept.sequences);
     this.triggers.restore(kept.pending);
     const streams = (kept.streams ?? {}) as Record<string, unknown>;

@@ -3,7 +3,6 @@ import type { Kind, PageEvent } from "./event";
 import { EventProcessor } from "./processor";
 import { Sequences } from "./sequences";
 import { Source, type Window } from "./streams";
-import { startByEvents, type TriggeredTask } from "./tasks";
 
 const event = (kind: Kind, page: string, time: number, contents = {}): PageEvent => ({
   kind,
@@ -157,37 +156,5 @@ describe("EventProcessor", () => {
       expect(processor.save(storage)).toBe(false);
     }
     expect(() => new EventProcessor(() => {}).add({ kind: "click" } as PageEvent)).toThrow(TypeError);
-  });
-});
-
-describe("startByEvents", () => {
-  it("starts what an agent holds, once an event, and follows what is installed and removed", () => {
-    const started: unknown[] = [];
-    const task = (version: string, ...triggers: string[][]): TriggeredTask => ({
-      name: "shop/a",
-      configuration: { triggers },
-      start: (event) => {
-        started.push([version, event]);
-        return new Promise(() => {});
-      },
-    });
-    const told = new Map<string, (task: TriggeredTask) => void>();
-    const on = (kind: string, listener: unknown) => {
-      told.set(kind, listener as (task: TriggeredTask) => void);
-      return () => {};
-    };
-    const first = task("1", ["enter", "click"], ["click"]);
-    const processor = startByEvents({ tasks: new Map([["shop/a", first]]), on });
-    const [enter, click] = [event("enter", "home", 1), event("click", "home", 2)];
-    for (const one of [enter, click]) processor.add(one);
-    expect(started).toEqual([["1", { event: click, events: [enter, click] }]]);
-    const second = task("2", ["exit"]);
-    told.get("installed")?.(second);
-    processor.add(event("click", "home", 3));
-    processor.add(event("exit", "home", 4));
-    expect(started.slice(1).map((one) => (one as string[])[0])).toEqual(["2"]);
-    told.get("removed")?.(second);
-    processor.add(event("exit", "home", 5));
-    expect(started).toHaveLength(2);
   });
 });

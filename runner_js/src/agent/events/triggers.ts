@@ -1,12 +1,8 @@
-import { isId } from "./event";
+import { ANY_NUMBER } from "./event";
+import { Moves, merged, type NodeSet } from "./pending";
+import { check, type Node, ordered, Trie } from "./trie";
 
-/** Any one event. */
-export const ANY = "*";
-
-/** Any number of events, none among them. */
-export const ANY_NUMBER = "**";
-
-const MOST_IDS = 32;
+export { ANY, ANY_NUMBER } from "./event";
 
 /** Both ids of an event: an id of a trigger means the one or the other. */
 export interface Ids {
@@ -14,45 +10,41 @@ export interface Ids {
   readonly page: string;
 }
 
-/** A place in the trie: what was matched so far of all triggers that begin alike. */
-class Node {
-  readonly children = new Map<string, Node>();
-  /** Its children `*` and `**`, which are looked for with every event. */
-  any: Node | null = null;
-  gap: Node | null = null;
-  /** The triggers that end here, by name. */
-  readonly ends = new Set<string>();
-  /** The event that reached it last: a list has it once. */
-  reached = 0;
-
-  constructor(
-    readonly parent: Node | null,
-    /** An id, `*` or `**`. */
-    readonly id: string,
-  ) {}
-}
+const NONE: readonly string[] = Object.freeze([]);
 
 /**
  * Which triggers an event completes. A trigger is a sequence of ids of events or pages, `*` for any one event and
  * `**` for any number; it fires with each event that completes such a sequence of events, one after the other.
  *
  * Triggers are a trie, as in Walle (OSDI 2022): beginnings that are alike are one path of start and middle nodes, and
- * where a trigger is complete is an end node. The static pending list is what may begin with any event (the root's
- * children), the dynamic one what the event before has reached. A `**` that was reached waits until it is removed, so
- * what may follow one is found by id: an event costs what it matches, and not what there is.
+ * where a trigger is complete is an end node. The static pending list is what may begin with any event: the root's
+ * children, and those of each `**` that was reached, for it waits until it is removed. The dynamic one is what the event
+ * before has reached. Both are kept as sets of nodes by how many events ago they began, the static one by 0, and where an
+ * event leads from a set is worked out once: however many triggers begin alike, or at the same time, they are one step.
+ * A node is in one set at most, for only its parent leads to it.
  */
 export class Triggers {
-  private readonly root = new Node(null, "");
+  private readonly trie = new Trie();
   private readonly sequences = new Map<string, readonly string[]>();
-  /** How many nodes have an id: an event that none has is looked for nowhere. */
-  private readonly ids = new Map<string, number>();
-  private pending: Node[] = [];
-  /** Every `**` that was reached, and what may follow one, by id. */
+  /** What has been worked out; null where the triggers are others now. */
+  private worked: Moves | null = null;
+  /** Of these the first `count`; and what is overwritten with the next event. */
+  private pending: NodeSet[] = [];
+  private spare: NodeSet[] = [];
+  private count = 0;
+  /** Every `**` that was reached. */
   private gaps = new Set<Node>();
-  private readonly waiting = new Map<string, Set<Node>>();
-  /** The `**` that this event reached: they wait from the next one on. */
+  /** What is pending where nothing is worked out. */
+  private restored: readonly Node[] = [];
+  /** The `**` that an event reached, and the triggers that it completed. */
   private readonly opened: Node[] = [];
-  private event = 0;
+  private fired = NONE;
+  /** The page of the event before: pages seldom change. */
+  private page: string | null = null;
+  private pageSymbol = 0;
+
+  /** `remembered`: how many nodes, moves and names are remembered at most: 500,000 if nothing is said, some 5 MB. */
+  constructor(private readonly remembered?: number) {}
 
   /** How many there are. */
   get size(): number {
@@ -65,64 +57,52 @@ export class Triggers {
       throw new RangeError(`the trigger ${name} is there already: remove it first`);
     check(name, sequence);
     const ids = ordered(sequence);
-    let node = this.root;
-    for (const id of ids) {
-      const child = node.children.get(id) ?? new Node(node, id);
-      if (!node.children.has(id)) {
-        this.ids.set(id, (this.ids.get(id) ?? 0) + 1);
-        node.children.set(id, child);
-        if (id === ANY) node.any = child;
-        if (id === ANY_NUMBER) node.gap = child;
-        if (this.gaps.has(node)) this.waitFor(child);
-      }
-      node = child;
-    }
-    node.ends.add(name);
+    this.trie.add(ids, name);
     this.sequences.set(name, ids);
+    this.wait(this.waiting());
   }
 
   /** Whether there was one. */
   remove(name: string): boolean {
-    let leaf = this.at(this.sequences.get(name) ?? []);
-    if (!this.sequences.delete(name) || leaf === undefined) return false;
-    leaf.ends.delete(name);
-    const gone = new Set<Node>();
-    while (leaf.parent !== null && leaf.ends.size === 0 && leaf.children.size === 0) {
-      const { parent, id }: Node = leaf;
-      parent.children.delete(id);
-      if (id === ANY) parent.any = null;
-      if (id === ANY_NUMBER) parent.gap = null;
-      this.ids.set(id, (this.ids.get(id) ?? 1) - 1);
-      if (this.ids.get(id) === 0) this.ids.delete(id);
-      gone.add(leaf);
-      leaf = parent;
-    }
-    this.wait([...this.pending, ...this.gaps].filter((node) => !gone.has(node)));
+    const ids = this.sequences.get(name);
+    if (ids === undefined) return false;
+    this.sequences.delete(name);
+    const gone = this.trie.remove(ids, name);
+    this.wait(this.waiting().filter((node) => !gone.has(node)));
     return true;
   }
 
-  /** The names of the triggers that this event completes, sorted. */
+  /** The names of the triggers that this event completes, sorted. The list must not be changed. */
   next({ id, page }: Ids): readonly string[] {
-    const before = this.pending;
-    const fired: string[] = [];
-    const byId = this.ids.has(id) && !isWildcard(id);
-    const byPage = page !== id && this.ids.has(page) && !isWildcard(page);
-    this.event += 1;
-    this.pending = [];
-    this.step(this.root, byId ? id : null, byPage ? page : null, fired);
-    for (const node of before) this.step(node, byId ? id : null, byPage ? page : null, fired);
-    if (this.gaps.size > 0) {
-      if (byId) this.followed(id, fired);
-      if (byPage) this.followed(page, fired);
-      this.followed(ANY, fired);
+    const moves = this.worked ?? this.begin();
+    moves.events += 1;
+    if (page !== this.page) {
+      this.page = page;
+      this.pageSymbol = moves.symbols.get(page) ?? 0;
     }
-    if (this.opened.length > 0) for (const gap of this.opened.splice(0)) this.open(gap);
-    return fired.length > 1 ? fired.sort() : fired;
+    const symbol = moves.symbols.get(id) ?? 0;
+    const [before, count] = [this.pending, this.count];
+    this.pending = this.spare;
+    this.spare = before;
+    this.count = 0;
+    this.fired = NONE;
+    const pageSymbol = page === id ? 0 : this.pageSymbol;
+    for (let at = -1; at < count; at++) {
+      const from = at < 0 ? moves.source : (before[at] as NodeSet);
+      let set = from.known === null ? from.always : from.known[symbol];
+      if (set === undefined) set = moves.move(from, symbol, id);
+      if (set !== null) this.reach(set);
+      if (pageSymbol === 0) continue;
+      set = from.page === pageSymbol ? from.pageLeads : moves.movePage(from, pageSymbol, page);
+      if (set !== null) this.reach(set);
+    }
+    if (this.opened.length > 0) this.open(moves);
+    return this.fired;
   }
 
   /** What is pending, as the sequences that were matched so far. */
   snapshot(): string[][] {
-    return [...this.pending, ...this.gaps].map((node) => {
+    return this.waiting().map((node) => {
       const path: string[] = [];
       for (let one: Node | null = node; one?.parent; one = one.parent) path.unshift(one.id);
       return path;
@@ -133,88 +113,58 @@ export class Triggers {
   restore(snapshot: unknown): void {
     const found = new Set<Node>();
     for (const path of Array.isArray(snapshot) ? snapshot : []) {
-      const node = Array.isArray(path) && path.length > 0 ? this.at(path) : undefined;
+      const node = Array.isArray(path) && path.length > 0 ? this.trie.at(path) : undefined;
       if (node !== undefined) found.add(node);
     }
     this.wait([...found]);
   }
 
-  private at(path: readonly unknown[]): Node | undefined {
-    let node: Node | undefined = this.root;
-    for (const id of path) node = node?.children.get(String(id));
-    return node;
+  private reach(set: NodeSet): void {
+    if (set.leads) this.pending[this.count++] = set;
+    if (set.quiet) return;
+    if (set.fires.length > 0) this.fired = this.fired === NONE ? set.fires : merged(this.fired, set.fires);
+    if (set.opens === null) return;
+    this.opened.push(...set.opens);
+    set.opens = null;
   }
 
-  private step(node: Node, id: string | null, page: string | null, fired: string[]): void {
-    const byId = id === null ? undefined : node.children.get(id);
-    if (byId !== undefined) this.reach(byId, fired);
-    const byPage = page === null ? undefined : node.children.get(page);
-    if (byPage !== undefined) this.reach(byPage, fired);
-    if (node.any !== null) this.reach(node.any, fired);
+  /** What follows a `**` may begin with each event, from the next one on. */
+  private open(moves: Moves): void {
+    for (const gap of this.opened.splice(0)) {
+      if (this.gaps.has(gap)) continue;
+      this.gaps.add(gap);
+      moves.begin(gap);
+    }
   }
 
-  private reach(node: Node, fired: string[]): void {
-    if (node.reached === this.event) return;
-    node.reached = this.event;
-    for (const name of node.ends) fired.push(name);
-    if (node.children.size > (node.gap === null ? 0 : 1)) this.pending.push(node);
-    if (node.gap !== null && !this.gaps.has(node.gap)) this.opened.push(node.gap);
-  }
-
-  private followed(id: string, fired: string[]): void {
-    const nodes = this.waiting.get(id);
-    if (nodes !== undefined) for (const node of nodes) this.reach(node, fired);
-  }
-
-  private open(gap: Node): void {
-    if (this.gaps.has(gap)) return;
-    this.gaps.add(gap);
-    for (const child of gap.children.values()) this.waitFor(child);
-  }
-
-  private waitFor(child: Node): void {
-    const nodes = this.waiting.get(child.id);
-    if (nodes === undefined) this.waiting.set(child.id, new Set([child]));
-    else nodes.add(child);
+  /** All that is pending, `**` among it. */
+  private waiting(): Node[] {
+    return [
+      ...this.restored,
+      ...this.pending.slice(0, this.count).flatMap(({ leading }) => leading),
+      ...this.gaps,
+    ];
   }
 
   /** For these, and no others. */
   private wait(nodes: readonly Node[]): void {
-    this.pending = nodes.filter((node) => node.id !== ANY_NUMBER && node.children.size > 0);
-    this.gaps = new Set();
-    this.waiting.clear();
-    for (const node of nodes) if (node.id === ANY_NUMBER) this.open(node);
+    this.gaps = new Set(nodes.filter(({ id }) => id === ANY_NUMBER));
+    this.restored = nodes.filter((node) => node.id !== ANY_NUMBER && node.leads);
+    this.count = 0;
+    this.worked = null;
   }
-}
 
-/** The same with `**` behind the `*` beside it, and one of each: what follows a `**` is an id, but at the end. */
-function ordered(sequence: readonly string[]): string[] {
-  const ids: string[] = [];
-  let gap = false;
-  for (const [at, id] of sequence.entries()) {
-    if (id === ANY_NUMBER) gap = true;
-    else {
-      if (gap && (id !== ANY || at === sequence.length - 1)) {
-        ids.push(ANY_NUMBER);
-        gap = false;
-      }
-      ids.push(id);
-    }
+  private begin(): Moves {
+    const symbols = new Map<string, number>();
+    for (const id of this.trie.known()) symbols.set(id, symbols.size + 1);
+    const moves = new Moves(symbols, [this.trie.root, ...this.gaps], this.remembered);
+    const pending = moves.set(this.restored);
+    // Of what was there before nothing is complete now, and each `**` waits already.
+    this.pending = pending === null ? [] : [pending];
+    this.count = this.pending.length;
+    this.restored = [];
+    this.page = null;
+    this.worked = moves;
+    return moves;
   }
-  return ids;
-}
-
-function isWildcard(id: string): boolean {
-  return id === ANY || id === ANY_NUMBER;
-}
-
-function check(name: string, sequence: readonly string[]): void {
-  const trigger = `the trigger ${name}`;
-  if (sequence.length === 0 || sequence.length > MOST_IDS)
-    throw new RangeError(`${trigger} has ${sequence.length} ids: give 1 to ${MOST_IDS}`);
-  const wrong = sequence.find((id) => !isId(id) && !isWildcard(id));
-  if (wrong !== undefined)
-    throw new RangeError(`${trigger} has the id ${JSON.stringify(wrong)}: give 1 to 128 characters, * or **`);
-  if (sequence[0] === ANY_NUMBER || sequence.at(-1) === ANY_NUMBER)
-    throw new RangeError(`${trigger} begins or ends with **, which would be any time: leave it out`);
 }

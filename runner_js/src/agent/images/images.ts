@@ -1,9 +1,28 @@
 /** Images of tasks: what Python's `tapml.images` calls. tapml-images.js is made of this file. */
 import { filtering, type Pixels, resizing, separable, stored } from "./resample";
+import { warp } from "./warp";
 
-export { warp } from "./warp";
+/** Where most time goes. */
+export interface Compute {
+  readonly separable: typeof separable;
+  readonly warp: typeof warp;
+}
 
-export function resize(
+export const OWN: Compute = { separable, warp };
+
+/** All functions, by the VM itself or by another one. */
+export function images(compute: Compute): object {
+  return {
+    ...{ mix, hsv, warp: compute.warp },
+    resize: (...given: Rest<typeof resize>) => resize(compute, ...given),
+    blur: (...given: Rest<typeof blur>) => blur(compute, ...given),
+  };
+}
+
+type Rest<F> = F extends (first: never, ...rest: infer R) => unknown ? R : never;
+
+function resize(
+  compute: Compute,
   x: Pixels,
   dtype: string,
   height: number,
@@ -15,11 +34,12 @@ export function resize(
 ): Pixels {
   const shrinks = h <= height && w <= width;
   const rows = resizing(height, h, method, shrinks);
-  return separable(x, dtype, width, channels, rows, resizing(width, w, method, shrinks));
+  return compute.separable(x, dtype, width, channels, rows, resizing(width, w, method, shrinks));
 }
 
 /** `columns`, `rows`: JSON, the weights along each axis. */
-export function blur(
+function blur(
+  compute: Compute,
   x: Pixels,
   dtype: string,
   height: number,
@@ -30,7 +50,7 @@ export function blur(
   border: string,
 ): Pixels {
   const taps = filtering(height, JSON.parse(rows) as number[], border);
-  return separable(
+  return compute.separable(
     x,
     dtype,
     width,
@@ -41,7 +61,7 @@ export function blur(
 }
 
 /** Each channel of the result is a sum of the channels, weighted, and an offset: `matrix`, JSON, a list of rows. */
-export function mix(x: Pixels, dtype: string, channels: number, matrix: string): Pixels {
+function mix(x: Pixels, dtype: string, channels: number, matrix: string): Pixels {
   const rows = JSON.parse(matrix) as number[][];
   const count = x.length / channels;
   const { out, to } = stored(dtype, count * rows.length);
@@ -55,7 +75,7 @@ export function mix(x: Pixels, dtype: string, channels: number, matrix: string):
 }
 
 /** Red, green, blue in that order to hue, saturation, value: of uint8 hue is halves of degrees, of float32 degrees. */
-export function hsv(x: Pixels, dtype: string): Pixels {
+function hsv(x: Pixels, dtype: string): Pixels {
   const { out, to } = stored(dtype, x.length);
   const whole = dtype === "uint8";
   for (let i = 0; i < x.length; i += 3) {

@@ -3,10 +3,30 @@
 import importlib
 import inspect
 import json
+import os
 import sys
 import traceback
+import zipimport
 
 _MOST = 8000
+_PACKAGES = "/packages"
+
+
+def install(path):
+    """A wheel's files go where modules are looked for."""
+    wheel = zipimport.zipimporter(path)
+    for name in wheel._get_files():
+        if name.endswith("/"):
+            continue
+        target = os.path.normpath(os.path.join(_PACKAGES, name))
+        if not target.startswith(f"{_PACKAGES}/"):
+            raise ValueError(f"{path} has a file {name}")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as file:
+            file.write(wheel.get_data(name))
+    os.remove(path)
+    if _PACKAGES not in sys.path:
+        sys.path.append(_PACKAGES)
 
 
 def prepare(main):

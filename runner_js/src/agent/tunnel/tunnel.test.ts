@@ -95,7 +95,7 @@ function device(server: Server, storage = new Kept()) {
   return { tunnel, emit, allow: (value: boolean) => (allowed = value) };
 }
 
-const settled = (tunnel: Tunnel) => expect.poll(() => tunnel.state.waiting, { timeout: 10_000 }).toBe(0);
+const settled = (tunnel: Tunnel) => expect.poll(() => tunnel.state.waiting, { timeout: 60_000 }).toBe(0);
 
 describe("Tunnel", () => {
   it("collects, sends once, and shows what left", async () => {

@@ -23,18 +23,21 @@ export function kernelMessage({ kernel, files }: Repro): Kernel {
   return {
     kernel: kernel.kernel,
     symbols: kernel.symbols,
-    variants: kernel.variants.map(({ name, requires, entry_points, launches, temporaries }) => ({
-      name,
-      requires,
-      entry_points: entry_points.map(({ name, file, bindings }) => ({
+    variants: kernel.variants.map(
+      ({ name, requires, entry_points, launches, temporaries, textures = [] }) => ({
         name,
-        file,
-        code: codeOf(file),
-        bindings: bindings.map(({ binding, access }) => ({ binding, access })),
-      })),
-      launches,
-      temporaries,
-    })),
+        requires,
+        entry_points: entry_points.map(({ name, file, bindings }) => ({
+          name,
+          file,
+          code: codeOf(file),
+          bindings: bindings.map(({ binding, access, texture = null }) => ({ binding, access, texture })),
+        })),
+        launches,
+        temporaries,
+        textures,
+      }),
+    ),
     overwrites: kernel.arguments.flatMap(({ overwrites: input = null }, argument) =>
       input === null ? [] : [{ argument, input }],
     ),

@@ -100,6 +100,14 @@ def std(x, axis=None, correction=0.0, keepdims=False):
 
 
 def cumulative_sum(x, axis=None, dtype=None, include_initial=False):
+    return _cumulated("sum", 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x, axis=None, dtype=None, include_initial=False):
+    return _cumulated("prod", 1, x, axis, dtype, include_initial)
+
+
+def _cumulated(name, initial, x, axis, dtype, include_initial):
     x = of(x)
     if axis is None:
         if x.ndim != 1:
@@ -108,10 +116,22 @@ def cumulative_sum(x, axis=None, dtype=None, include_initial=False):
     dtype = _summed(x, dtype)
     last, order = _last(x, axis)
     count = math.prod(last.shape[:-1])
-    found = Array(call(OverflowError, _js.cumulate, last.data, count, dtype.name), dtype, last.shape)
+    found = Array(call(OverflowError, _js.cumulate, name, last.data, count, dtype.name), dtype, last.shape)
     if include_initial:
-        found = concat([Array(_js.full(dtype.name, count, 0), dtype, (*last.shape[:-1], 1)), found], -1)
+        found = concat([Array(_js.full(dtype.name, count, initial), dtype, (*last.shape[:-1], 1)), found], -1)
     return permute_dims(found, order)
+
+
+def diff(x, axis=-1, n=1, prepend=None, append=None):
+    """From each element to the next, `n` times over."""
+    if n < 0:
+        raise ValueError(f"n is {n}: give 0 or more")
+    around = [of(one) for one in ((prepend, x, append) if n else (x,)) if one is not None]
+    x = concat(around, axis) if len(around) > 1 else around[0]
+    before = [slice(None)] * axis_of(axis, x.ndim)
+    for _ in range(n):
+        x = binary("subtract", x[(*before, slice(1, None))], x[(*before, slice(None, -1))])
+    return x
 
 
 def _last(x, axis):

@@ -3,7 +3,7 @@
 import math
 
 from tapml import _elementwise, _rows
-from tapml._array import DTYPES, Array, DType, broadcast_shapes, dtype_of, of, promote
+from tapml._array import DTYPES, Array, DType, broadcast_shapes, of
 from tapml._creation import (
     arange,
     asarray,
@@ -18,6 +18,7 @@ from tapml._creation import (
     zeros,
     zeros_like,
 )
+from tapml._dtypes import can_cast, finfo, iinfo, isdtype, result_type
 from tapml._elementwise import where
 from tapml._layout import (
     broadcast_arrays,
@@ -50,7 +51,9 @@ from tapml._layout import (
 from tapml._linalg import cholesky, cross, det, inv, matmul, outer, solve, tensordot, trace, vecdot, vector_norm
 from tapml._rows import (
     argsort,
+    cumulative_prod,
     cumulative_sum,
+    diff,
     mean,
     searchsorted,
     sort,
@@ -74,15 +77,6 @@ array, unique = asarray, unique_values
 
 def astype(x, dtype, copy=True):
     return of(x).astype(dtype, copy)
-
-
-def result_type(*given):
-    """The type that holds all: arrays and types."""
-    found = None
-    for one in given:
-        one = one.dtype if isinstance(one, Array) else dtype_of(one)
-        found = one if found is None else promote(found, one)
-    return found
 
 
 def clip(x, min=None, max=None):

@@ -1,0 +1,109 @@
+"""`--compiler auto`: TVM's kernel or a native one, whichever is faster, and both where classes of devices differ."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tapml.compilers.auto.choice import CLOSE, chosen
+from tapml.compilers.auto.combined import combined, together
+from tapml.compilers.auto.digest import digest, middle
+from tapml.compilers.auto.expected import offers
+from tapml.compilers.auto.likely import likely_tiles
+from tapml.compilers.auto.space import DEFAULT, VARIANT, Candidate, NativeSpace
+from tapml.compilers.auto.table import MeasuredKernel, Tuned, shipped
+from tapml.compilers.base import Finish, Progress
+from tapml.compilers.tvm.compile import TVM
+from tapml.kernels.bundle import CompiledKernel
+from tapml.lowering.operator import Operator
+
+_WORTH_A_LOOK = 1.3
+"""Times the least of a table: what takes longer on each class is not made. Where no other table is of devices of that
+kind, what is not close to the least is never chosen."""
+
+_Known = Sequence[tuple[Tuned, MeasuredKernel]]
+
+
+class AutoCompiler:
+    """One of the compilers (tapml.compilers.base). `tables`: times of kernels. What they know of a class goes before
+    what `others` know of it: those that come with tapml, where nothing else is said."""
+
+    name = "auto"
+    version = "1"
+
+    def __init__(self, tables: Sequence[Tuned] = (), others: Sequence[Tuned] | None = None) -> None:
+        self._tables = tables
+        self._others = others
+
+    def compile(
+        self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress = lambda done, total: None
+    ) -> dict[str, CompiledKernel]:
+        """As all compilers do. Where other variants than 256 are asked for, kernels are TVM's."""
+        with self.begun(operators, variants) as finish:
+            return finish(progress)
+
+    def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
+        """Raises InputError for variants that there are not."""
+        TVM.check(operators, variants)
+
+    @contextlib.contextmanager
+    def begun(self, operators: Sequence[Operator], variants: Sequence[str]) -> Iterator[Finish]:
+        """As `Beginning.begun`."""
+        with TVM.begun(operators, variants) as last:
+
+            def finish(progress: Progress) -> dict[str, CompiledKernel]:
+                made = last(progress)
+                if tuple(variants) != (VARIANT,):
+                    return made
+                found = {one.name: self._kernel(one, made.get(one.name)) for one in operators}
+                return {name: kernel for name, kernel in found.items() if kernel is not None}
+
+            yield finish
+
+    def _kernel(self, operator: Operator, other: CompiledKernel | None) -> CompiledKernel | None:
+        key = digest(operator)
+        told = [(table, table.by_operator[key]) for table in self._by_class if key in table.by_operator] if key else []
+        space = NativeSpace(operator)
+        known = [(table, kernel) for table, kernel in told if _up_to_date(space, kernel)]
+        candidates = _candidates(space, operator, other, known)
+        if not candidates or not together(candidates):
+            return other
+        found = chosen(offers(candidates, known, middle(operator)))
+        return combined(operator.name, found) if found else other
+
+    @property
+    def _by_class(self) -> list[Tuned]:
+        """One table a class."""
+        found: dict[str, Tuned] = {}
+        for table in (*self._tables, *(shipped() if self._others is None else self._others)):
+            found.setdefault(table.classes[0], table)
+        return list(found.values())
+
+
+def _candidates(space: NativeSpace, operator: Operator, other: CompiledKernel | None, known: _Known) -> list[Candidate]:
+    """TVM's, and the native ones that one of the tables has among its fastest; or the usual ones, where no table knows
+    the operator as it is compiled now."""
+    if operator.external is not None:
+        return []
+    tvm = [Candidate("tvm", other)] if other is not None and other.document["variants"] else []
+    names = {DEFAULT} if known else set()
+    kinds = Counter(table.classes[-1] for table, _ in known)
+    for table, kernel in known:
+        most = CLOSE if kinds[table.classes[-1]] == 1 else _WORTH_A_LOOK
+        times = {one.name: one.microseconds for one in kernel.candidates if one.microseconds}
+        least = min(times.values(), default=0.0)
+        names |= {name for name, spent in times.items() if spent <= most * least}
+    texts = {(one.name, one.text) for _, kernel in known for one in kernel.candidates}
+    native = [one for name in sorted(names - {"tvm"}) if (one := space.named(name)) is not None]
+    native = [one for one in native if (one.name, one.key) in texts]
+    return [*tvm, *(native or space.usual(likely_tiles(space, middle(operator))))]
+
+
+def _up_to_date(space: NativeSpace, kernel: MeasuredKernel) -> bool:
+    """Whether a table has times of native kernels as they are now: where only TVM's is left, it says nothing."""
+    return any(
+        (candidate := space.named(one.name)) is not None and candidate.key == one.text
+        for one in kernel.candidates
+        if one.microseconds and one.name != "tvm"
+    )

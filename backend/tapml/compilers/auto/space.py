@@ -1,0 +1,312 @@
+"""The search space of a kernel: what each compiler makes of an operator, and every parameter that a native template
+has."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from tapml.compilers.auto.table import text_key
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks
+from tapml.compilers.native.compile import (
+    NATIVE,
+    TEMPLATES,
+    by_hand,
+    generated_of,
+    has_words,
+    may_have_matrices,
+    recognised,
+)
+from tapml.compilers.native.encoded import candidate_encodings, encoded
+from tapml.compilers.native.kernel import Found, Launch
+from tapml.compilers.native.layouts import Layout
+from tapml.compilers.native.matmul import Shape, matmul, shape_of
+from tapml.compilers.native.matrices import uses_matrices
+from tapml.compilers.native.rows import rows
+from tapml.compilers.native.skinny import INVOCATIONS, Split
+from tapml.compilers.native.skinny_integers import WordSplit
+from tapml.compilers.native.staged import Template
+from tapml.compilers.native.tiles import TILES, Tile
+from tapml.compilers.native.words import Unknown
+from tapml.compilers.tvm.compile import TVM
+from tapml.kernels.bundle import CompiledKernel
+from tapml.lowering.operator import Operator
+
+VARIANT = "256"
+"""The most invocations of a workgroup that every device has: what candidates are made for."""
+
+DEFAULT = "native"
+"""A native kernel as the template's own estimates have it."""
+
+SPLITS = (1, 2, 4, 8)
+LANES = (1, 4, 8, 16, 32, 64, 128, 256)
+VECTORS = (1, 2, 4, 8)
+FEW_LANES, FEW_VECTORS = (1, 4, 16, 64, 256), (1, 4)
+"""That a model tells apart, which knows times less well than these differ."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel of one variant. `name` says whose it is and with what parameters: `tvm`, `native`, or
+    `native.tile-4x4x16x16`; the same in every process."""
+
+    name: str
+    kernel: CompiledKernel
+
+    @property
+    def compiler(self) -> str:
+        return self.name.split(".", 1)[0]
+
+    @property
+    def variant(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.kernel.document["variants"][0]
+        return found
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(file.text for file in self.kernel.files)
+
+    @functools.cached_property
+    def key(self) -> str:
+        """By which tables know what ran."""
+        return text_key(self.texts)
+
+
+def candidates(operators: Sequence[Operator], splits: Sequence[int] = SPLITS) -> dict[str, list[Candidate]]:
+    """Of each operator, by its name, each text once: TVM's kernel first, then the native one, then those of other
+    parameters; `splits`: how many workgroups share out a sum. None for an operator that TVM has no WGSL for, or that no
+    native template knows."""
+    found: dict[str, list[Candidate]] = {}
+    made = TVM.compile(operators, (VARIANT,))
+    for operator in operators:
+        kernel = made.get(operator.name)
+        if kernel is None or not kernel.document["variants"]:
+            continue
+        native = list(NativeSpace(operator).all(splits))
+        if native:
+            found[operator.name] = [Candidate("tvm", kernel), *native]
+    return found
+
+
+class NativeSpace:
+    """The native candidates of an operator. Each is made when it is first asked for."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._found = recognised(operator)
+        self._named: dict[str, Candidate | None] = {}
+        self._made: dict[str, list[Launch] | None] = {}
+        self._used: set[Template] = set()
+        """Templates that made the native kernel as their own estimates have it."""
+
+    def named(self, name: str) -> Candidate | None:
+        """The one of that name, without making the others; None where the operator has none."""
+        if name not in self._named:
+            if name in (DEFAULT, f"{DEFAULT}.matrices") or name.removeprefix(f"{DEFAULT}.") in _parameters():
+                launches = None if self._found is None else self._launches(self._found, name)
+                self._named[name] = None if launches is None else self._candidate(name, launches)
+            else:
+                self._named[name] = next((one for one in self._encoded() if one.name == name), None)
+        return self._named[name]
+
+    @property
+    def tiles(self) -> Sequence[Tile]:
+        """Those of one workgroup to a sum that do not mostly lie outside of the product."""
+        if self.shape is None:
+            return TILES
+        computed = {tile: _computed(tile, self.shape) for tile in TILES}
+        return [tile for tile in TILES if computed[tile] <= _MOST_OUTSIDE * min(computed.values())]
+
+    def tile(self, tile: Tile) -> Candidate | None:
+        return self.named(f"{DEFAULT}.{_name_of(tile)}")
+
+    def usual(self, tiles: Sequence[Tile]) -> list[Candidate]:
+        """Those that a model chooses from: without those that fill a large GPU by sharing out sums, of which the
+        template's own estimates know better, with every other number of lanes and vectors, and without parameters of
+        templates that the operator does not need."""
+        if self.named(DEFAULT) is None:
+            return []
+        of_products = matmul in self._used
+        # Rows of one invocation each are the other way to compute a product that can be faster.
+        of_rows = FEW_LANES if rows in self._used else FEW_LANES[:1] if of_products else ()
+        if not of_products:
+            return list(self._of((), (), (), of_rows))
+        return list(self._of(tiles, FEW_LANES, FEW_VECTORS, of_rows))
+
+    def all(self, splits: Sequence[int] = SPLITS) -> Iterator[Candidate]:
+        """Each text once, the template's own one first, those with textures last: nothing but a table knows of them."""
+        tiles = [dataclasses.replace(tile, splits=parts) for parts in splits for tile in TILES]
+        yield from self._of(tiles, LANES, VECTORS, LANES)
+        yield from self._encoded()
+
+    def _of(
+        self, tiles: Sequence[Tile], lanes: Sequence[int], vectors: Sequence[int], of_rows: Sequence[int]
+    ) -> Iterator[Candidate]:
+        found = self._found
+        own = self.named(DEFAULT)
+        if found is None or own is None:
+            return
+        seen = {own.texts}
+        yield own
+        by_matrices = may_have_matrices(self._operator)
+        if by_matrices:
+            fast = generated_of(found, matrices=True)
+            if fast is not None and any(uses_matrices(launch.text) for launch in fast):
+                seen.add(_texts(fast))
+                yield self._candidate(f"{DEFAULT}.matrices", fast)
+        if by_hand(self._operator):
+            return
+        of_words = has_words(self._operator)
+        for kind in _kinds(tiles, lanes, vectors, of_rows, self.shape, by_matrices=by_matrices, of_words=of_words):
+            for name, launches in kind.texts(partial(self._of_parameter, found)):
+                if (key := _texts(launches)) not in seen:
+                    seen.add(key)
+                    yield self._candidate(f"{DEFAULT}.{name}", launches)
+
+    def _encoded(self) -> Iterator[Candidate]:
+        found = self._found
+        if found is None or by_hand(self._operator):
+            return
+        for name, layouts in candidate_encodings(found):
+            if (launches := encoded(found, layouts, TEMPLATES)) is not None:
+                yield self._candidate(f"{DEFAULT}.{name}", launches, layouts)
+
+    @functools.cached_property
+    def shape(self) -> Shape | None:
+        """Where all of it is one product."""
+        with contextlib.suppress(Unknown):
+            return None if self._found is None else shape_of(self._found)
+        return None
+
+    def _candidate(
+        self, name: str, launches: Sequence[Launch], layouts: Mapping[str, Layout] = MappingProxyType({})
+    ) -> Candidate:
+        suffix = "" if name == DEFAULT else f"@{name.split('.', 1)[1]}"
+        return Candidate(name, NATIVE.document(self._operator, VARIANT, launches, suffix, layouts))
+
+    def _launches(self, found: Found, name: str) -> list[Launch] | None:
+        if name == DEFAULT:
+            return generated_of(found, [self._watched(template) for template in TEMPLATES])
+        if name == f"{DEFAULT}.matrices":
+            return generated_of(found, matrices=True)
+        return self._of_parameter(found, _parameters()[name.removeprefix(f"{DEFAULT}.")])
+
+    def _of_parameter(self, found: Found, parameter: _Parameter) -> list[Launch] | None:
+        if parameter.name not in self._made:
+            self._made[parameter.name] = parameter.launches(found)
+        return self._made[parameter.name]
+
+    def _watched(self, template: Template) -> Template:
+        def made(found: Found) -> list[Launch] | None:
+            launches = template(found)
+            if launches is not None:
+                self._used.add(template)
+            return launches
+
+        return made
+
+
+@functools.cache
+def _parameters() -> dict[str, _Parameter]:
+    tiles = [dataclasses.replace(tile, splits=parts) for parts in SPLITS for tile in TILES]
+    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, by_matrices=True, of_words=True)
+    return {one.name: one for kind in kinds for one in kind.parameters}
+
+
+_MOST_OUTSIDE = 2
+"""Times the elements that the tiles compute that fit best."""
+
+
+def _computed(tile: Tile, shape: Shape) -> int:
+    """Elements, in the product or not."""
+    return -(-shape.rows // tile.height) * tile.height * -(-shape.columns // tile.width) * tile.width
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    name: str
+    template: Template
+    matrices: bool = False
+
+    def launches(self, found: Found) -> list[Launch] | None:
+        made = generated_of(found, (self.template,), self.matrices)
+        return made if made and self.matrices == any(uses_matrices(one.text) for one in made) else None
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Parameters of one kind. `differ`: the first and the last of them make two texts where the template looks at this
+    kind at all."""
+
+    parameters: Sequence[_Parameter]
+    differ: bool = True
+
+    def texts(self, launches_of: Callable[[_Parameter], list[Launch] | None]) -> Iterator[tuple[str, list[Launch]]]:
+        if not self.parameters:
+            return
+        first, last = launches_of(self.parameters[0]), launches_of(self.parameters[-1])
+        if first is None and last is None:
+            return
+        if self.differ and len(self.parameters) > 1 and first and last and _texts(first) == _texts(last):
+            return
+        for one in self.parameters:
+            if (launches := launches_of(one)) is not None:
+                yield one.name, launches
+
+
+def _kinds(
+    tiles: Sequence[Tile],
+    lanes: Sequence[int],
+    vectors: Sequence[int],
+    of_rows: Sequence[int],
+    shape: Shape | None,
+    *,
+    by_matrices: bool,
+    of_words: bool,
+) -> Iterator[_Kind]:
+    """Parameters, by what they are of: `lanes` and `vectors` of products of few rows, `of_rows` lanes of rows. `shape`:
+    of the operator, where all of it is one product."""
+    if tiles and (shape is None or shape.tiled):
+        yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile)) for tile in tiles])
+    for some in (BLOCKS, BLOCKS_OF_PIECES) if by_matrices else ():
+        yield _Kind([_Parameter(_name_of(blocks), partial(matmul, chosen=blocks), True) for blocks in some])
+    if shape is None or not shape.tiled:
+        splits = [
+            Split(INVOCATIONS // of, of, each) for of in lanes if _SPLIT[0] <= of <= _SPLIT[1] for each in vectors
+        ]
+        yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in splits])
+        if of_words:
+            shared = product(_WORD_COLUMNS, (of for of in lanes if of >= _LEAST_WORD_LANES), vectors)
+            words = [WordSplit(*split) for split in shared if split[2] in _WORDS]
+            # Those that do not fit give what the other parameters do.
+            yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in words], differ=False)
+        yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of)) for of in of_rows], differ=False)
+
+
+_WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, (1, 4)
+"""Of products of integers in words: columns, lanes and words at a time."""
+
+_SPLIT = (4, 64)
+"""Lanes that share out an inner axis, at least and at most."""
+
+
+def _name_of(chosen: Tile | Blocks | Split | WordSplit) -> str:
+    if isinstance(chosen, WordSplit):
+        return f"words-{chosen.columns}x{chosen.lanes}x{chosen.words}"
+    if isinstance(chosen, Split):
+        return f"split-{chosen.lanes}.vectors-{chosen.vectors}"
+    if isinstance(chosen, Blocks):
+        return f"blocks-{chosen.rows}x{chosen.columns}x{chosen.depth}x{chosen.high}x{chosen.wide}"
+    parts = f".parts-{chosen.splits}" if chosen.splits > 1 else ""
+    return f"tile-{chosen.rows}x{chosen.columns}x{chosen.high}x{chosen.wide}{parts}"
+
+
+def _texts(launches: Sequence[Launch]) -> tuple[str, ...]:
+    return tuple(launch.text for launch in launches)

@@ -1,0 +1,122 @@
+"""Parts of a product's factors in workgroup memory as float16, which subgroup matrices are loaded from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tapml.compilers.native.blocks import fits
+
+SIDE = 16
+"""Rows, columns and inner points of a subgroup matrix."""
+
+
+def factor_at(side: str, order: str, place: str, offset: int, stride: int) -> str:
+    """A matrix of float16 in workgroup memory, "left" or "right"; `order`: how rows of it lie there."""
+    kind = f"subgroup_matrix_{side}<f16, {SIDE}, {SIDE}>"
+    return f"subgroupMatrixLoad<{kind}, {order}_major>(&{place}, {offset}u, {stride}u)"
+
+
+def odd(count: int) -> int:
+    """The least odd number that is not below."""
+    return count if count % 2 else count + 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """One factor's part in workgroup memory: for each of `groups` of lines (those of a row or a column of subgroups)
+    an array, so that all but the first index is constant."""
+
+    name: str
+    lines: int
+    groups: int
+    depth: int
+    invocations: int
+    across: bool
+    begin: str
+    made: tuple[str, ...] = ("",)
+    """Of what vectors are read as, functions that make what is kept in an array each; "": as it is."""
+
+    @property
+    def each(self) -> int:
+        return self.lines // self.groups
+
+    @property
+    def stride(self) -> int:
+        """Vectors from one line, or point of the inner axis, to the next: odd, so that they lie in different banks."""
+        return odd((self.each if self.across else self.depth) // 8)
+
+    @property
+    def size(self) -> int:
+        return self.stride * (self.depth if self.across else self.each)
+
+    @property
+    def arrays(self) -> Sequence[str]:
+        return [f"{self.name}_part", f"{self.name}_rest_part"][: len(self.made)]
+
+    @property
+    def declarations(self) -> Iterable[str]:
+        for array in self.arrays:
+            yield f"var<workgroup> {array} : array<array<vec4<u32>, {self.size}>, {self.groups}>;"
+
+    @property
+    def shares(self) -> int:
+        """Vectors that each invocation brings."""
+        return self.lines * self.depth // 8 // self.invocations
+
+    @property
+    def fits(self) -> bool:
+        """Whether all invocations bring equally many vectors, of the same numbers in their lines."""
+        return fits(self.lines, self.depth, self.invocations, self.across)
+
+    def placed(self) -> Iterable[str]:
+        """Which vectors an invocation brings: its first, and from there on always as many further."""
+        fast = (self.lines if self.across else self.depth) // 8
+        yield f"let {self.name}_fast = index % {fast};"
+        yield f"let {self.name}_slow = index / {fast};"
+
+    def _share(self, share: int) -> tuple[str, str]:
+        """The number of a vector in its line, or of a vector of lines; and the line, or the point of the inner axis."""
+        fast = (self.lines if self.across else self.depth) // 8
+        step = self.invocations // fast
+        return f"{self.name}_fast", f"{self.name}_slow{f' + {share * step}' if share else ''}"
+
+    def brought(self, k: str, function: str = "") -> Iterable[str]:
+        """`function`: of a vector, by default that which knows where the inner axis ends."""
+        function = function or f"{self.name}8"
+        for share in range(self.shares):
+            fast, slow = self._share(share)
+            if self.across:
+                given = f"{self.begin} + {fast} * 8, {k} + {slow}"
+            else:
+                given = f"{self.begin} + {slow}, {k} + {fast} * 8"
+            yield f"{self.name}_{share} = {function}(batch, {given});"
+
+    def kept(self) -> Iterable[str]:
+        for share in range(self.shares):
+            fast, slow = self._share(share)
+            if self.across:
+                eights = self.each // 8
+                group, place = f"{fast} / {eights}", f"({slow}) * {self.stride} + {fast} % {eights}"
+            else:
+                group, place = f"({slow}) / {self.each}", f"({slow}) % {self.each} * {self.stride} + {fast}"
+            for array, function in zip(self.arrays, self.made, strict=True):
+                found = f"{self.name}_{share}"
+                yield f"{array}[{group}][{place}] = {f'{function}({found})' if function else found};"
+
+    def matrix(self, own: str, number: int, step: int, rest: bool = False) -> str:
+        """The subgroup matrix of the group's lines from number * SIDE on, at that step along the inner axis; `rest`: of
+        the second array."""
+        side = "right" if self.name == "right" else "left"
+        order = "row" if self.across == (side == "right") else "col"
+        if self.across:
+            place = step * SIDE * self.stride + number * SIDE // 8
+        else:
+            place = number * SIDE * self.stride + step * SIDE // 8
+        return factor_at(side, order, f"{self.arrays[rest]}[{own}]", place, self.stride)
+
+    def said(self, what: str) -> str:
+        who = f"{' and '.join(self.arrays)} {'have' if len(self.made) > 1 else 'has'},"
+        if self.across:
+            return f"{who} for each point of the inner axis, vectors of eight {what}s"
+        return f"{who} for each {what}, vectors of eight along the inner axis"

@@ -1,0 +1,168 @@
+"""Products with few rows, such as of one token, with weights that are integers in words: each word is read once, and
+its integers become numbers in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tapml.compilers.native.integers import FOURS, ProductOfIntegers
+from tapml.compilers.native.kernel import Launch, grid_of
+from tapml.compilers.native.product import ACCUMULATED, Count, numbered, tiles
+from tapml.compilers.native.skinny import INVOCATIONS
+from tapml.compilers.native.words import bare
+
+_AT_ONCE = 65536
+"""Invocations that fill a large device, each of which waits for several words."""
+_MOST_SUMS = 16
+"""Of an invocation: those of a workgroup fit into the workgroup memory that every device has."""
+
+
+@dataclass(frozen=True)
+class WordSplit:
+    """`lanes` invocations share the inner axis of `columns` columns, and read `words` words of each before they go
+    on."""
+
+    columns: int
+    lanes: int
+    words: int
+
+    def fits(self, rows: int) -> bool:
+        """Whether the sums of so many rows do."""
+        return rows * self.columns <= _MOST_SUMS
+
+
+def word_split_of(rows: int, columns: int, words: int, batch: int) -> WordSplit:
+    """As many columns as their sums leave room for, which share what is read of the left factor, and as many lanes as
+    fill a large device. An estimate: only GPUs in software have been measured."""
+    widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
+    lanes = [lanes for lanes in (16, 32, 64, 128) if lanes <= max(16, words)]
+    splits = [(width, lane) for width in widths for lane in lanes]
+    filled = (split for split in splits if columns * batch * split[1] >= _AT_ONCE * split[0])
+    width, lane = next(filled, (widths[-1], lanes[-1]))
+    at_a_time = 1
+    while at_a_time < 4 and at_a_time * lane < words:
+        at_a_time *= 2
+    return WordSplit(width, lane, at_a_time)
+
+
+def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count: Count) -> Launch:
+    """The dispatch of a product of so many rows; `count` says how many workgroups of a tile it takes."""
+    integers = hooks.integers
+    width, lanes, many = split.columns, split.lanes, range(rows)
+    product = hooks.product(integers.each * lanes * split.words)
+    groups = INVOCATIONS // lanes
+    workgroups, most = count(rows, groups * width)
+    grid, group = grid_of(workgroups, most)
+    kind = f"vec{width}<f32>" if width > 1 else "f32"
+    words = hooks.words
+    lines = (
+        "let index = i32(number);",
+        f"let column_tiles = {tiles(product.columns, groups * width)};",
+        *numbered(group, f"{product.batch} * column_tiles"),
+        "let batch = tile / column_tiles;",
+        f"let place = index / {lanes};",
+        f"let lane = index % {lanes};",
+        f"let column = (tile % column_tiles * {groups} + place){f' * {width}' if width > 1 else ''};",
+        "// Columns beyond the last are read as the last: what comes of them is not stored.",
+        *(f"let read_{j} = min(column{f' + {j}' if j else ''}, {hooks.last_column});" for j in range(width)),
+        *(f"var {_sum(i, j)} = 0.0;" for i in many for j in range(width)),
+        f"for (var first = lane; first < {words}; first += {lanes * split.words}) {{",
+        *(f"  {line}" for line in _turn(hooks, rows, split, words)),
+        "}",
+        "",
+        f"let slot = lane * {groups} + place;",
+        *(f"sums_{i}[slot] = {_vector(kind, [_sum(i, j) for j in range(width)])};" for i in many),
+        *_added(rows, lanes, groups),
+        "if (lane == 0) {",
+        *(f"  {line}" for line in _finished(hooks, rows, split, kind)),
+        "}",
+    )
+    what = f"{width} columns" if width > 1 else "a column"
+    comment = (
+        f"Each workgroup computes {groups * width} columns of all {rows} rows. {lanes} invocations share\n"
+        f"the inner axis of {what}, {split.words} words of {integers.each} integers at a time, and add up what they "
+        "have in workgroup memory."
+    )
+    shared = [f"var<workgroup> sums_{i} : array<{kind}, {INVOCATIONS}>;" for i in many]
+    helpers = f"{ACCUMULATED}\n{FOURS[integers.bits]}"
+    return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
+
+
+def _added(rows: int, lanes: int, groups: int) -> Iterable[str]:
+    """Each lane's sums are added up by eight or sixteen: that waits less often than by halves."""
+    while lanes > 1:
+        rest = lanes // (16 if lanes in (16, 128) else 8) or 1
+        yield "workgroupBarrier();"
+        yield f"if (lane < {rest}) {{"
+        others = range(rest * groups, lanes * groups, rest * groups)
+        for i in range(rows):
+            yield f"  sums_{i}[slot] += {' + '.join(f'sums_{i}[slot + {other}]' for other in others)};"
+        yield "}"
+        lanes = rest
+
+
+def _sum(row: int, column: int) -> str:
+    return f"sum_{row}_{column}"
+
+
+def _vector(kind: str, parts: list[str]) -> str:
+    return f"{kind}({', '.join(parts)})" if len(parts) > 1 else parts[0]
+
+
+def _turn(hooks: ProductOfIntegers, rows: int, split: WordSplit, words: str) -> Iterable[str]:
+    """All words of a turn are read before the first one is multiplied."""
+    integers, each, columns = hooks.integers, hooks.integers.each, range(split.columns)
+    end = bare(f"({words} - 1)") if not words.isdigit() else str(int(words) - 1)
+    inside = words.isdigit() and int(words) % (split.lanes * split.words) == 0
+    for w in range(split.words):
+        at = f"first{f' + {w * split.lanes}' if w else ''}"
+        # What lies beyond the last word is multiplied by zeros.
+        yield f"let at_{w} = {at if inside or not w else f'min({at}, {end})'};"
+        for j in columns:
+            yield f"let word_{w}_{j} = right_word(batch, read_{j}, at_{w});"
+            if not integers.by_lines:
+                yield f"let scale_{w}_{j} = right_scale(batch, read_{j}, at_{w} * {each});"
+                if integers.zero.kind != "constant":
+                    yield f"let zero_{w}_{j} = right_zero(batch, read_{j}, at_{w} * {each});"
+    if integers.by_lines and integers.zero.kind != "constant":
+        yield from (f"let zero_{j} = right_zero(batch, read_{j}, 0);" for j in columns)
+    for w in range(split.words):
+        yield from _multiplied(hooks, rows, split, w)
+
+
+def _multiplied(hooks: ProductOfIntegers, rows: int, split: WordSplit, w: int) -> Iterable[str]:
+    integers = hooks.integers
+    halves = ("low", "high") if integers.bits == 4 else ("low",)
+    point = f"(first{f' + {w * split.lanes}' if w else ''}) * {integers.each}"
+    for i in range(rows):
+        for n, half in enumerate(halves):
+            yield f"let {half}_{w}_of_{i} = left4(batch, {i}, {point}{f' + {4 * n}' if n else ''});"
+    for j in range(split.columns):
+        zero = integers.constant_or(integers.zero, f"zero_{j}" if integers.by_lines else f"zero_{w}_{j}")
+        for half in halves:
+            yield f"let {half}_{w}_{j} = {half}_four(word_{w}_{j}, {zero});"
+        for i in range(rows):
+            text = _sum(i, j) if integers.by_lines else "0.0"
+            for half in halves:
+                text = f"accumulated({text}, {half}_{w}_of_{i}, {half}_{w}_{j})"
+            yield f"{_sum(i, j)} = {text if integers.by_lines else f'fma({text}, scale_{w}_{j}, {_sum(i, j)})'};"
+
+
+def _finished(hooks: ProductOfIntegers, rows: int, split: WordSplit, kind: str) -> Iterable[str]:
+    columns = range(split.columns)
+    lined = hooks.integers.by_lines and hooks.integers.scale.kind != "constant"
+    if lined:
+        scales = [f"right_scale(batch, read_{j}, 0)" for j in columns]
+        yield f"let scale = {_vector(kind, scales)};"
+    for i in range(rows):
+        yield f"let total_{i} = sums_{i}[slot]{' * scale' if lined else ''};"
+        if split.columns == 4 and hooks.by_four_columns:
+            yield f"finish4(batch, {i}, column, total_{i});"
+        elif split.columns == 1:
+            yield f"finish(batch, {i}, column, total_{i});"
+        else:
+            for j in columns:
+                of = f"total_{i}.{'xyzw'[j]}"
+                if not hooks.by_four_columns:
+                    yield f"finish(batch, {i}, column{f' + {j}' if j else ''}, {of});"

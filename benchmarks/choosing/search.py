@@ -1,0 +1,52 @@
+"""How long a build searches for the kernels of a model, without timing any."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.choosing.operators import operators_of
+from tapml.compilers.auto.compile import AutoCompiler
+from tapml.compilers.auto.digest import middle
+from tapml.compilers.auto.likely import likely_tiles
+from tapml.compilers.auto.space import VARIANT, NativeSpace
+from tapml.compilers.auto.table import Tuned, shipped
+from tapml.compilers.native.compile import NATIVE
+from tapml.compilers.tvm.compile import TVM
+
+HEAD = (
+    "| model | operators | native texts | native kernels alone | search by the model | search by tables |\n"
+    "| --- | --- | --- | --- | --- | --- |"
+)
+
+
+def searched(model: str) -> str:
+    """A row: CPU time, for a machine that does other things besides, each in a process that has done it once for
+    another operator or none."""
+    operators = [operator for _, operator, _ in operators_of(model)]
+    TVM.compile(operators, (VARIANT,))  # is kept on disk
+    shipped()
+    for operator in operators:
+        _ = operator.program if operator.external is None else None
+    # First: what it reads for the first time, others find read.
+    by_the_model = _milliseconds(lambda: _compiler(()).compile(operators, (VARIANT,)))
+    by_tables = _milliseconds(lambda: _compiler(shipped()).compile(operators, (VARIANT,)))
+    alone = _milliseconds(lambda: NATIVE.compile(operators, (VARIANT,)))
+    texts = sum(
+        len(space.usual(likely_tiles(space, middle(operator))))
+        for operator in operators
+        for space in [NativeSpace(operator)]
+    )
+    name = Path(model).stem
+    return f"| {name} | {len(operators)} | {texts} | {alone:.0f} ms | {by_the_model:.0f} ms | {by_tables:.0f} ms |"
+
+
+def _compiler(tables: tuple[Tuned, ...]) -> AutoCompiler:
+    return AutoCompiler(tables, others=())
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return 1e3 * (time.process_time() - begun)

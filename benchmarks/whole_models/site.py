@@ -1,0 +1,67 @@
+"""What the pages are made of: ONNX Runtime Web as npm has it, tapml's runtime, and each model as both take it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.web_generation.site import ORT
+from benchmarks.web_generation.site import PAGES as OF_GENERATION
+from benchmarks.web_runtimes.site import PAGES as SHARED
+from benchmarks.web_runtimes.site import RUNTIME, put, put_packaged
+from benchmarks.whole_models.models import WHOLE, Whole
+
+PAGES = Path(__file__).parent / "pages"
+COMPILERS = ("auto", "tvm")
+"""By which tapml's models are built."""
+
+
+def make_site(folder: Path, packages: Path, names: Sequence[str], *, half: bool, small: bool) -> list[str]:
+    """Make all that pages load in `folder`, anew but for the models, and give their names. `packages` keeps what was
+    downloaded; `names`: of `WHOLE`."""
+    folder = folder.resolve()
+    for name in ORT:
+        put_packaged(folder, name, packages)
+    put(folder / "tapml/tapml-runtime.js", RUNTIME.read_bytes())
+    for page in (*PAGES.iterdir(), SHARED / "session.js", OF_GENERATION / "passes.js"):
+        put(folder / page.name, page.read_bytes())
+    made = []
+    for model in WHOLE:
+        if model.name in names and (model.halves or not half):
+            name = f"{model.name}{'-f16' if half else ''}{'-small' if small else ''}"
+            if not (folder / f"models/{name}/asked.json").is_file():
+                _model(folder / f"models/{name}", model, half=half, small=small)
+            made.append(name)
+    return made
+
+
+def _model(folder: Path, model: Whole, *, half: bool, small: bool) -> None:
+    """The ONNX file, its inputs and what ONNX Runtime gives for them on this machine, and tapml's compiled models."""
+    import onnxruntime
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    onnx = folder / "model.onnx"
+    inputs = model.write(onnx, half, small)
+    session = onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
+    (result,) = session.run(None, dict(inputs))
+    np.savez(folder / "inputs.npz", **inputs)
+    for compiler in COMPILERS:
+        build = [sys.executable, "-m", "tapml", "build", str(onnx), "--inputs", str(folder / "inputs.npz")]
+        subprocess.run([*build, "--compiler", compiler, "-o", str(folder / f"{compiler}.tapml")], check=True)
+    for name, array in {**inputs, "result": result}.items():
+        put(folder / f"{name}.bin", np.ascontiguousarray(array).tobytes())
+    tensors = {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in inputs.items()}
+    facts = {
+        "title": f"{model.title}, made small" if small else model.title,
+        "inputs": tensors,
+        "result": {"dtype": str(result.dtype), "name": session.get_outputs()[0].name},
+    }
+    # Last: a model with it is whole.
+    put(folder / "asked.json", json.dumps(facts).encode())

@@ -1,0 +1,234 @@
+"""Products of `compilers/native` with weights that are integers in words."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.kernels.__main__ import measured
+from benchmarks.kernels.works import Work, _linear
+
+from compilers.quantised_products import (
+    KINDS,
+    Q4F32,
+    Q8,
+    UINT4,
+    UINT4_OF_16,
+    UINT8,
+    UINT8_OF_64,
+    Product,
+    carved,
+    with_bias,
+)
+from compilers.test_native_matrices import MOST_PRODUCTS, SMALL, blocks_are, smaller
+from compilers.test_native_products import wrong
+from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, Blocks, blocks_of
+from tapml.compilers.native.compile import NATIVE
+from tapml.compilers.native.matrices import FEATURES
+from tapml.compilers.native.matrix_parts import SIDE, odd
+from tapml.compilers.native.pieces import least_splits
+from tapml.compilers.native.skinny_integers import WordSplit, word_split_of
+from tapml.importing.quantise import Q4F16
+from tapml.suite import Suite
+
+FEW_ROWS = {
+    "one row": Product(Q4F32, (1,), 64, 128),
+    "one row of q8": Product(Q8, (1,), 37, 96),
+    "no whole words": Product(Q4F32, (1,), 33, 67),
+    "no whole words of q8": Product(Q8, (2,), 35, 45),
+    "zero points": Product(UINT4, (3,), 41, 100),
+    "a zero point a line": Product(UINT8, (8,), 34, 68, with_bias),
+    "with what follows": Product(Q4F32, (1,), 64, 160, with_bias),
+    "batches": Product(Q4F32, (2, 3), 36, 64),
+}
+
+
+def by_words(suite: Suite) -> int:
+    """How many of its kernels read words by themselves."""
+    texts = [file.text for name in suite.kernels for file in suite.kernel_files(name)]
+    return sum("fn right_word(" in text for text in texts)
+
+
+def test_few_rows(tmp_path: Path) -> None:
+    suite = carved(FEW_ROWS, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    assert by_words(suite) == len(suite.kernels)
+
+
+SPLITS = (WordSplit(1, 8, 1), WordSplit(1, 256, 4), WordSplit(2, 32, 2), WordSplit(2, 64, 1), WordSplit(4, 16, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", SPLITS, ids=str)
+def test_however_words_are_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: WordSplit) -> None:
+    """Of each second kind, about whole words, groups and turns, and about whole workgroups of columns."""
+    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: split)
+    turn = min(8 * split.lanes * split.words, 512)
+    columns = 256 // split.lanes * split.columns
+    cases = {
+        f"{['below', 'at', 'above'][more + 1]} of kind {number}": Product(kind, (rows,), max(33, columns) + more, inner)
+        for number, kind in enumerate(KINDS)
+        if number % 2 == SPLITS.index(split) % 2
+        for more, rows, inner in ((-1, 1, turn - 1), (0, 2, turn), (1, 1 + 3 * (number % 2), turn + 1))
+        if split.fits(rows)
+    }
+    suite = carved(cases, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    assert by_words(suite) == len(suite.kernels)
+
+
+def test_lanes_are_as_many_as_fill_a_large_device() -> None:
+    assert word_split_of(1, 4096, 512, 1) == WordSplit(4, 64, 4)
+    assert word_split_of(1, 128256, 512, 1).lanes == 16
+    assert word_split_of(8, 4096, 512, 1).columns == 2  # more sums than that there is no workgroup memory for
+    assert word_split_of(1, 50, 6, 1) == WordSplit(1, 16, 1)
+
+
+HALVES = {
+    "one row": Product(Q4F32, (1,), 33, 67),
+    "of q8": Product(Q8, (2,), 36, 64, with_bias),
+    "by tiles": Product(Q4F32, (17,), 35, 72),
+}
+
+
+def test_in_float16(tmp_path: Path) -> None:
+    assert wrong(carved(HALVES, tmp_path, "float16"), "deno") == {}
+
+
+MATRICES = {
+    "q4": Product(Q4F32, (33,), 65, 100),
+    "q8": Product(Q8, (31,), 64, 64),
+    "zero points": Product(UINT4, (32,), 63, 128, with_bias),
+    "a zero point a line": Product(UINT8, (2, 17), 66, 45),
+}
+
+
+@pytest.fixture
+def pieces(software: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Small products of float32 are products of pieces, too, by subgroup matrices alone. Names of kernels."""
+    monkeypatch.setattr("tapml.compilers.native.matmul.LEAST_OF_PIECES", 0)
+    return software
+
+
+def test_products_by_subgroup_matrices(tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks_are(monkeypatch, lambda *sizes: SMALL)
+    assert wrong(carved(MATRICES, tmp_path), "deno") == {}
+    assert len(pieces) == len(MATRICES)
+
+
+def test_products_of_float16_by_subgroup_matrices(
+    tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks_are(monkeypatch, lambda *sizes: SMALL)
+    suite = carved(MATRICES, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    assert len(software) == len(MATRICES)
+    assert {len(suite.bundle(name)["variants"][0]["launches"]) for name in software} == {1}
+
+
+FAR_APART = {
+    "elements and scales": Product(Q4F32, (20,), 40, 96, spread=6),
+    "of lines": Product(Q8, (20,), 40, 96, spread=6),
+    "zero points": Product(UINT4, (20,), 40, 96, with_bias, spread=8),
+    "short": Product(Q4F32, (32,), 33, 32),
+}
+
+
+def test_pieces_lose_no_more_than_a_sum_in_float32(
+    tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks_are(monkeypatch, lambda *sizes: SMALL)
+    assert wrong(carved(FAR_APART, tmp_path), "deno") == {}
+    assert len(pieces) == len(FAR_APART)
+
+
+def in_little_memory(blocks: Blocks) -> Blocks:
+    """With half of the steps at a time, or half of the columns, as long as parts of pieces are more than a GPU in
+    software has memory for, or products more than it compiles in seconds."""
+    while True:
+        vectors = 2 * (blocks.height + blocks.width) * odd(blocks.depth // 8)
+        memory = 16 * vectors + 2048 * blocks.high * blocks.wide
+        products = 3 * (blocks.rows * blocks.columns * blocks.depth) // SIDE**3
+        if memory <= 32768 and products <= 1.5 * MOST_PRODUCTS:
+            return blocks
+        if blocks.depth > 32:
+            blocks = dataclasses.replace(blocks, depth=blocks.depth // 2)
+        else:
+            blocks = dataclasses.replace(blocks, columns=blocks.columns // 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("splits", [1, 3])
+def test_all_blocks_of_pieces_at_their_edges(
+    tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch, splits: int
+) -> None:
+    blocks: dict[tuple[int, int], Blocks] = {}
+    cases: dict[str, Product] = {}
+    kinds = (Q4F32, Q8, UINT4, UINT4_OF_16, UINT8)
+    for number, found in enumerate(BLOCKS_OF_PIECES):
+        fitting = dataclasses.replace(in_little_memory(smaller(found)), splits=splits)
+        for more in (-1, 0, 1):
+            size = rows, columns = fitting.height + more, fitting.width * (number % 2 + 1) + more
+            blocks[size] = fitting
+            kind = kinds[(3 * number + more) % len(kinds)]
+            cases[str(size)] = Product(kind, (rows,), columns, 64 * splits + 32 * more)
+    blocks_are(monkeypatch, lambda rows, columns, *_: blocks[rows, columns])
+    assert wrong(carved(cases, tmp_path), "deno") == {}
+    assert len(pieces) == len(cases)
+
+
+def test_long_sums_are_shared_out() -> None:
+    """Matrix units cut where a sum in float32 rounds."""
+    assert [least_splits(inner, 2) for inner in (32, 4096, 8192, 16384)] == [1, 1, 1, 2]
+    assert [least_splits(inner, 3) for inner in (32, 4096, 8192, 28672)] == [1, 1, 2, 3]
+    assert blocks_of(512, 4096, 1, 8192, least=2).splits >= 2
+    wide = Work("wide", _linear, [(512, 8192), (128, 8192)], "float32", kind=Q4F32).operator()
+    fast, _ = NATIVE.compile([wide], ["256"])[wide.name].document["variants"]
+    assert len(fast["launches"]) == 5  # scaling, pieces, scales, parts, their sums
+
+
+@pytest.mark.slow
+def test_any_number_of_tokens(tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks_are(monkeypatch, lambda *sizes: SMALL)
+    cases = {
+        "q4": Product(Q4F32, (1, "n"), 40, 72, with_bias),
+        "q8": Product(Q8, ("n",), 40, 64),
+    }
+    assert wrong(carved(cases, tmp_path, n=37), "deno") == {}
+    assert len(pieces) == len(cases)
+
+
+def work(kind: object, rows: int, dtype: str, size: int = 2048) -> Work:
+    return Work(f"{kind} {rows}", _linear, [(rows, size), (size, size)], dtype, kind=kind)  # type: ignore[arg-type]
+
+
+def test_what_has_a_variant_of_subgroup_matrices() -> None:
+    def variants(kind: object, rows: int, dtype: str, size: int = 2048) -> list[str]:
+        operator = work(kind, rows, dtype, size).operator()
+        document = NATIVE.compile([operator], ["256"])[operator.name].document
+        for variant in document["variants"][:-1]:
+            assert {*FEATURES, "shader-f16"} <= {*variant["requires"]["features"]}
+        return [variant["name"] for variant in document["variants"]]
+
+    both = ["256+matrices", "256"]
+    assert all(variants(kind, 512, "float32") == both for kind in (Q4F16, Q4F32, Q8, UINT4, UINT8))
+    assert variants(Q4F16, 512, "float16") == variants(UINT8_OF_64, 512, "float16") == both
+    assert variants(UINT8_OF_64, 512, "float32") == ["256"]  # of which two float16 are not enough
+    assert variants(Q4F16, 8, "float32") == ["256"]
+    assert variants(Q4F16, 64, "float32", 64) == ["256"]  # the dispatches before it take longer
+
+
+def test_dawn_compiles_the_texts() -> None:
+    """Without a GPU it has every feature, and the memory of workgroups that all devices have."""
+    kinds = {"float32": (Q4F16, Q8, UINT4), "float16": (Q4F16, Q8, UINT8_OF_64)}
+    works = [work(kind, 512, dtype) for dtype, found in kinds.items() for kind in found]
+    options = argparse.Namespace(sweep=re.compile("^$"), check=True, turns=0, warm=0, calls=0, microseconds=0)
+    found = [line["candidates"] for line in measured(works, options) if "name" in line]
+    assert len(found) == len(works)
+    native = [[one for one in candidates if one["compiler"] == "native"] for candidates in found]
+    assert all(sum(one["matrices"] for one in candidates) == 1 for candidates in native)
+    errors = [one["error"] for candidates in native for one in candidates if "error" in one]
+    assert [error for error in errors if "workgroup storage" not in error] == []
