@@ -11,11 +11,8 @@ from tapml.compilers.native.attended import HIGHEST, MIXED, SUM, Attended
 from tapml.compilers.native.attention_shape import Shape
 from tapml.compilers.native.factors import Factors, extents
 from tapml.compilers.native.kernel import Launch, Text, times
-from tapml.compilers.native.kernel import product as size_of
-from tapml.compilers.native.names import Names
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.stages import variable
-from tapml.compilers.native.text import Writer
 from tapml.compilers.native.words import bare, tight, wgsl_type
 
 PARTS = "the parts of all workgroups"
@@ -73,20 +70,6 @@ class AttentionHooks(Factors):
         for axes, name in given:
             self._decoded(writer, axes, name)
         return writer
-
-    def _four_columns(self) -> str | None:
-        """The axis along which four columns are four elements of the output beside each other; None where they are
-        not."""
-        stored, axis = self._made.stored, self._made.width[-1] if self._made.width else None
-        if axis is None or not isinstance(axis.extent, int) or axis.extent % 4:
-            return None
-        output = str(stored.value)
-        if not self._text.found.by_fours(output):
-            return None
-        if not size_of(self._indices, self._buffers[output].shape).divisible(4):
-            return None
-        whole = Writer(self._indices, {}, Names(), axis.variable).in_a_row(self._place(stored))
-        return axis.variable if whole else None
 
     def _finish(self, lane: str | None = None) -> str:
         """The function that stores an element, of its row's greatest score, sum of weights and mixed values; or, along

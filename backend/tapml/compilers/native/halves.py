@@ -117,7 +117,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
         parts: Parts | None = None,
         fours: bool = False,
     ):
-        self._by_fours = fours
+        self._want_fours = fours
         super().__init__(text, found, tile, parts)
 
     @property
@@ -127,7 +127,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
 
     @property
     def _at_once(self) -> bool:
-        return self._by_fours and self.by_four_words
+        return self._want_fours and self.by_four_words
 
     @property
     def eights(self) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         *rest, right = factors
         super()._bind(rest, *others)
-        self._bind_words(right, self._by_fours and self._by_four_words(right))
+        self._bind_words(right, self._want_fours and self._by_four_words(right))
 
     def _vector(self, factor: Factor, step: int) -> str:
         if factor.name != "right":

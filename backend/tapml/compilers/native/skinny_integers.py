@@ -36,8 +36,9 @@ class WordSplit:
 
 def word_split_of(rows: int, columns: int, words: int, batch: int, bits: int = 4, by_fours: bool = False) -> WordSplit:
     """As many columns as their sums leave room for, which share what is read of the left factor, and as many lanes as
-    fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`: whether four words may
-    be read at once; it is worth it where what is multiplied by them lies in few cache lines."""
+    fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`:
+    whether four words may be read at once, which is worth it where what is multiplied by them lies in few cache
+    lines."""
     widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
     filled = _AT_ONCE * bits // 16 if by_fours else _AT_ONCE
     lanes = [lanes for lanes in (16, 32, 64, 128, 256)[: 4 if by_fours else 5] if lanes <= max(16, words)]
