@@ -156,6 +156,10 @@ def texts_of(
             "parameters": parameters,
             "features": variant["requires"]["features"],
             "temporaries": [evaluate(size, sizes) for size in variant["temporaries"]],
+            "textures": [
+                {**texture, "size": [evaluate(size, sizes) for size in texture["size"]]}
+                for texture in variant.get("textures", ())
+            ],
             "launches": [
                 _launch(launch, points[launch["entry_point"]], texts, sizes) for launch in variant["launches"]
             ],
