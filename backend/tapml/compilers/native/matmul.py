@@ -11,6 +11,7 @@ from typing import Any
 from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks, blocks_of
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
+from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
@@ -50,6 +51,8 @@ def matmul(
     indices, made, shape = known
     batch, rows, columns, inner = shape.batch, shape.rows, shape.columns, shape.inner
     check_counts(indices, (batch, rows, columns))
+    if made.dtype == "int32":
+        return _of_words(found, made, indices, shape, chosen)
     if found.matrices and min(rows, columns) > MOST_ROWS and inner >= SIDE:
         fast = _by_matrices(found, made, indices, (batch, rows, columns, inner), chosen, packed)
         if fast is not None:
@@ -95,6 +98,25 @@ def matmul(
     if split.eights and eights_of_right is not None:
         hooks = eights_of_right
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
+
+
+def _of_words(
+    found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Tile | Split | WordSplit | Blocks | None
+) -> list[Launch] | None:
+    """The dispatch of a product of 8-bit integers, of which four are in a word; None for other integers."""
+    if not of_words(made, indices, found.buffers) or found.textures:
+        return None
+    batch, rows, columns, words = shape.batch, shape.rows, shape.columns, -(-shape.inner // EACH)
+    hooks = ProductOfWords(Text(found, found.entry_point, indices, OWN_NAMES), made)
+
+    def count(height: int, width: int) -> tuple[Any, int]:
+        return _count(made, indices, height, width)
+
+    if shape.tiled:
+        tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch, words, across=False)
+        return [tiled(hooks, dataclasses.replace(tile, splits=1), count, DOTS[found.dots])]
+    split = chosen if isinstance(chosen, Split) else split_of(columns, words, batch, along=True)
+    return [skinny(hooks, rows, split, count, DOTS[found.dots])]
 
 
 _OF_TEXELS = Tile(4, 4, 8, 8)
