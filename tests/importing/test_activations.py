@@ -123,3 +123,32 @@ def test_what_has_no_products_of_integers_is_refused(tmp_path: Path) -> None:
         import_unweighted(config, activations="int8")
     with pytest.raises(InputError, match="there is no --activations int4, did you mean int8"):
         import_decoder(config, quantise="q8", activations="int4")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_model_that_comes_with_tapml(tmp_path: Path) -> None:
+    """Of real weights: what it costs, and that all its kernels are right on a device."""
+    from tapml.carving.carve import carve
+    from tapml.cli.generate_command import folder_of
+    from tapml.compilers.choose import CHOICES
+    from tapml.jobs.job import JobSpecification, run_job
+    from tapml.server import Server
+    from tapml.validation.context import JobContext
+
+    given = {"prompt": "It was a dark and stormy night", "steps": 1, "quantise": "q8", "activations": "int8"}
+    model = import_decoder(folder_of("tiny"), **given)
+    suite = carve(model, tmp_path / "tiny.suite", name="tiny", compilers=CHOICES["native"])
+    assert suite.manifest["oracle"]["agrees"]
+    found = suite.manifest["model"]["quantised"]["cost"]["logits"]
+    assert found["tokens"] == 70
+    assert found["agree"] >= 68
+    assert found["kl_divergence"] < 0.005
+    dots = [name for name in suite.kernels if suite.bundle(name)["variants"][0]["name"] == "256+dots"]
+    assert len(dots) >= 8
+    with Server() as server:
+        context = JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)
+        document = run_job(
+            JobSpecification(kind="validation", devices=["node-dawn"], save=False, record=False), context
+        )
+    assert {test["verdict"] for test in document["tests"]} == {"pass"}

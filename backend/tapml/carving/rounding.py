@@ -23,9 +23,9 @@ _UNKNOWN = 16.0
 
 _OF_BUILTIN = 4.0
 
-_AT_STEPS = 2.0**-11
-"""Relatively, what is given to operators that round to whole numbers is moved by, so that some of hundreds come out as
-the next one: of a few that lie near a step, which ones rounding takes over it is seen in no few runs."""
+_AT_STEPS = 2.0**-17
+"""Relatively, what is given to operators that round to whole numbers is moved by: few numbers lie so near to a step that
+rounding alone takes them over it, and few runs would show none of them."""
 
 _STEPS = ("round", "floor", "ceil", "trunc", "nearbyint", "rint")
 
