@@ -105,7 +105,7 @@ def _swept(operator: Operator, named: Pattern[str], halves: Collection[int]) -> 
     for parameters, template, threads in _templates(has_words(operator)):
         if not named.search(parameters):
             continue
-        launches = generated(operator, threads, (template,), matrices=parameters.startswith("blocks"))
+        launches = generated(operator, threads, (template,), matrices=parameters.startswith("blocks"), dots=True)
         key = "".join(launch.text for launch in launches or ())
         if launches is None or key in seen:
             continue

@@ -44,6 +44,7 @@ const offered = new Set([...device.features, ...(check ? ["subgroup-matrix-f16-f
 for (const one of info.subgroupMatrixConfigs ?? []) {
   offered.add(`subgroup-matrix-${one.componentType}-${one.resultComponentType}-${one.M}x${one.N}x${one.K}`);
 }
+for (const one of gpu.wgslLanguageFeatures) offered.add(one);
 const { vendor, architecture, device: model, description } = info;
 say({
   device: description || model || vendor,

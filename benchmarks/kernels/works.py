@@ -11,8 +11,9 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
+from tapml.importing.activations import ROWS, packed_rows
 from tapml.importing.kernel_calls import call
-from tapml.importing.quantise import Q4F16, Q4F32, Q8, Kind
+from tapml.importing.quantise import INT8, Q4F16, Q4F32, Q8, Kind
 from tapml.importing.quantise_module import packed_variables, quantised_module
 from tapml.importing.quantise_uses import uses_of
 from tapml.lowering.lower import lower
@@ -37,11 +38,15 @@ class Work:
     """Of inputs of int32, by place: numbers below this."""
     kind: Kind | None = None
     """How the last of the tensors, a weight, is quantised: words and scales stand in its place."""
+    rounded: bool = False
+    """Whether the first is rounded to 8-bit integers before: words and scales of its rows are the arguments then."""
 
     def operator(self) -> Operator:
         """Raises ValueError where it is not one."""
         module = self._module()
         operators = lower(module, len(module["main"].params)).operators
+        if self.rounded:
+            operators = [one for one in operators if not one.name.startswith(ROWS)]
         if len(operators) != 1:
             raise ValueError(f"{self.name} is {len(operators)} operators: {', '.join(one.name for one in operators)}")
         return operators[0]
@@ -65,7 +70,8 @@ class Work:
         if self.kind is None:
             return module
         uses = uses_of(module, given[-1:])
-        return quantised_module(module, uses, {given[-1]: packed_variables(given[-1], "weight", self.kind, False)})
+        packed = {given[-1]: packed_variables(given[-1], "weight", self.kind, False)}
+        return quantised_module(module, uses, packed, all_round=self.rounded)
 
 
 def _matmul(_: Any, x: Any, w: Any) -> Any:
@@ -168,7 +174,17 @@ def _quantised(small: bool) -> list[Work]:
         for rows, what, goal in ((512 // s, "GEMM 512x4096x4096", goals[0]), (1, "GEMV 4096x4096", goals[1])):
             shapes = [(rows, 4096 // s), (4096 // s, 4096 // s)]
             found.append(Work(f"{what}, {kind.name}", _linear, shapes, dtype, 2, goal, kind=kind))
+            if kind == Q8:
+                name = f"{what}, q8 activations"
+                found.append(Work(name, _linear, shapes, dtype, 2, kind=INT8, rounded=True))
+        if kind == Q8:
+            rows = [(512 // s, 4096 // s)]
+            found.append(Work("rows to int8 512x4096", _words_of_rows, rows, dtype))
     return found
+
+
+def _words_of_rows(builder: Any, x: Any) -> Any:
+    return call(builder, packed_rows, [x], name=ROWS, alone=True)
 
 
 def _rows(small: bool) -> list[Work]:

@@ -18,6 +18,8 @@ from tapml.carving.judge import checked
 from tapml.carving.oracle import of_neighbours
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step, import_model, onnx_operators
+from tapml.importing.activations import rounded
+from tapml.importing.kernel_calls import call
 from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store
 from tapml.operators.written import doubtful
 
@@ -281,3 +283,42 @@ def test_of_two_that_nearly_tie_the_oracle_may_choose_the_other(tmp_path: Path, 
     model = dataclasses.replace(model, steps=[other], intermediates=None, second=None)
     doubts = checked(model, keep_disagreeing=True)
     assert not doubts if agrees else "element [0, 0] is 1, and " in doubts[0]
+
+
+def rounded_rows(largest: int, down: int = 0, at_step: float = 6.5) -> ImportedModel:
+    """Rows that are rounded to 8-bit integers, behind a product. Its oracle has so many steps, and gives of the numbers
+    `at_step` so many a lower integer."""
+    random = np.random.default_rng(0)
+    x = random.uniform(-100, 100, (3, 64)).astype(np.float32)
+    x[:, 0] = 127
+    x[:, 5] = at_step
+    one = np.eye(64, dtype=np.float32)
+    builder = relax.BlockBuilder()
+    given = [relax.Var(name, relax.TensorType(array.shape, "float32")) for name, array in (("x", x), ("w", one))]
+    with builder.function("main", given):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(*given))
+            result = builder.emit_output(call(builder, rounded, [product], name="rounded", alone=True))
+        builder.emit_func_output(result)
+    scale = np.float32(127) / np.float32(largest)
+    integers = np.floor(x / scale + np.float32(0.5))
+    integers[:down, 5] -= 1
+    return ImportedModel(
+        module=builder.finalize(),
+        input_names=["x", "w"],
+        parameters=[],
+        steps=[Step("rows", {"x": x, "w": one}, False, [integers * scale])],
+        provenance={"kind": "test", "source": "test", "sha256": "0" * 64, "notes": []},
+        outputs=["y"],
+        oracle="numpy",
+    )
+
+
+def test_an_oracle_may_take_a_number_to_the_other_side_of_a_step() -> None:
+    assert checked(rounded_rows(127)) == []
+    assert checked(rounded_rows(127, down=1)) == []
+
+
+def test_rounding_without_numbers_near_a_step_is_seen_as_before() -> None:
+    with pytest.raises(InputError, match="the reference run disagrees with numpy"):
+        checked(rounded_rows(64, at_step=6.4))

@@ -14,6 +14,8 @@ from tvm import relax
 from tapml.carving.carve import carve
 from tapml.compilers.choose import CHOICES
 from tapml.expressions import Symbol
+from tapml.importing.activations import ROUNDED, rounded
+from tapml.importing.kernel_calls import call
 from tapml.importing.model import ImportedModel, Step
 from tapml.importing.quantise import Q4F32, Q8, Kind
 from tapml.importing.quantise_module import packed_variables, quantised_module
@@ -51,9 +53,15 @@ class Product:
     after: Callable[..., Any] = plain
     spread: float = 0.0
     """Of how many powers of two, up and down, elements, rows and scales are apart."""
+    rounded: bool = False
+    """Whether rows are rounded to 8-bit integers before."""
+    changed: Callable[[np.ndarray], None] = lambda _: None
+    """What becomes of the random rows, in place."""
 
 
-def carved(cases: Mapping[str, Product], folder: Path, dtype: str = "float32", n: int | None = None) -> Suite:
+def carved(
+    cases: Mapping[str, Product], folder: Path, dtype: str = "float32", n: int | None = None, compiler: str = "native"
+) -> Suite:
     """A suite of them all; where `n` is given, "n" is a symbol, and n at the carve."""
     builder, random = relax.BlockBuilder(), np.random.default_rng(2)
     symbol = tvm.tirx.Var("n", "int64")
@@ -71,7 +79,7 @@ def carved(cases: Mapping[str, Product], folder: Path, dtype: str = "float32", n
         own = []
         for place, shape in enumerate(types):
             kind = relax.TensorType([symbol if size == "n" else size for size in shape], dtype)
-            variable = relax.Var(f"{name}_{place}", kind)
+            variable = relax.Var(f"{name.replace(' ', '_')}_{place}", kind)
             own.append(variable)
             if place == 1:
                 weights[variable] = case
@@ -79,12 +87,16 @@ def carved(cases: Mapping[str, Product], folder: Path, dtype: str = "float32", n
             found = random.normal(size=[n if size == "n" else size for size in shape])
             if not place:
                 found = spread(found, case.spread) * spread(np.ones((*found.shape[:-1], 1)), case.spread)
+            if not place:
+                case.changed(found)
             given[variable] = found.astype(dtype)
         calls.append((case, own))
     with builder.function("main", [variable for _, own in calls for variable in own]):
         with builder.dataflow():
             results = []
             for case, (data, weight, *others) in calls:
+                if case.rounded:
+                    data = call(builder, rounded, [data], name=ROUNDED, alone=True)
                 product = builder.emit(op.matmul(data, builder.emit(op.permute_dims(weight))))
                 results.append(builder.emit(builder.normalize(case.after(builder, product, *others))))
             result = builder.emit_output(relax.Tuple(results))
@@ -116,4 +128,4 @@ def carved(cases: Mapping[str, Product], folder: Path, dtype: str = "float32", n
         outputs=list(cases),
         symbols=[] if n is None else [Symbol(name="n", minimum=1, maximum=100)],
     )
-    return carve(model, folder / "products.suite", name="products", compilers=CHOICES["native"])
+    return carve(model, folder / "products.suite", name="products", compilers=CHOICES[compiler])

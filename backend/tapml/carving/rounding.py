@@ -14,7 +14,7 @@ from tapml.importing.model import Array
 from tapml.lowering.lower import Model
 from tapml.operators.external import External
 from tapml.operators.numerics import Numerics, numerics
-from tapml.operators.program import OperatorProgram
+from tapml.operators.program import FLOATS, OperatorProgram
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind
 
@@ -22,6 +22,12 @@ _UNKNOWN = 16.0
 """Units that an operator may be off by where nobody knows how it computes."""
 
 _OF_BUILTIN = 4.0
+
+_AT_STEPS = 2.0**-17
+"""Relatively, what is given to operators that round to whole numbers is moved by: few numbers lie so near to a step
+that rounding alone takes them over it, and few runs would show none of them."""
+
+_STEPS = ("round", "floor", "ceil", "trunc", "nearbyint", "rint")
 
 _MOST = 2.0**-5
 """What an element is moved by at most, relatively, whatever its dtype."""
@@ -38,11 +44,14 @@ def moved_by_rounding(
 ) -> Iterator[list[list[Array]]]:
     """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
     many units in the last place as it may be off by itself; after the first also where functions are no better than
-    they are approximated, and long sums are taken from their other end. `models` by graph of a step;
+    they are approximated, long sums are taken from their other end, and numbers that are rounded to whole ones come out
+    as the next one now and then. `models` by graph of a step;
     `after` is told of each node that was run, with the values that there are then."""
     units = {name: _units(program) for name, program in reference.programs.items()}
     random = np.random.default_rng(2)
     platform = reference.platform
+    steps = {name for name, program in reference.programs.items() if _steps(program)}
+    stepping: frozenset[str] = frozenset()
     coarse: frozenset[str] = frozenset()
     approximating: Reference | None = None
 
@@ -51,23 +60,20 @@ def moved_by_rounding(
             platform.run_node(graph, node, values)
             return
         # A graph's values are what was computed: only what the operator reads of them is off.
-        inputs = {
-            value: platform.tensor(
-                off_by(
-                    to_numpy(values[value], graph.values[value].type.dtype),
-                    units[node.kernel],
-                    random,
-                    reference.model.unit,
-                )
-            )
-            for value in node.inputs
-        }
+        inputs = {}
+        for value in node.inputs:
+            array = to_numpy(values[value], graph.values[value].type.dtype)
+            off = units[node.kernel]
+            if node.kernel in stepping and (own := UNIT.get(str(array.dtype))) is not None:
+                off = max(off, _AT_STEPS / own)
+            inputs[value] = platform.tensor(off_by(array, off, random, reference.model.unit))
         runs_it = approximating if approximating is not None and node.kernel in coarse else platform
         runs_it.run_node(graph, node, inputs)
         values.update((value, inputs[value]) for value in node.outputs)
 
     while True:
         yield reference.again(runs, instead=rounded, after=after)
+        stepping = frozenset(steps)
         if not coarse:  # built once a first run does not do
             coarse, approximating = approximated(models, platform.platform)
 
@@ -89,6 +95,17 @@ def off_by(array: Array, units: float, random: np.random.Generator, unit: float 
             found = (values + values * (share * (2 * bits[part].astype(np.float32) - 1))).astype(array.dtype)
         into[part] = np.where(np.isfinite(found), found, given[part])
     return moved
+
+
+def _steps(program: OperatorProgram | External) -> bool:
+    """Whether it rounds numbers to whole ones, and gives integers."""
+    if not isinstance(program, OperatorProgram):
+        return False
+    parts = [found for block in program.blocks for found in block.expressions]
+    rounds = any(found.kind == "call" and found.value in _STEPS for found in parts)
+    return rounds and any(
+        found.kind == "cast" and found.dtype not in FLOATS and found.operands[0].dtype in FLOATS for found in parts
+    )
 
 
 def _units(program: OperatorProgram | External) -> float:

@@ -62,6 +62,9 @@ DEFAULT_SERVER = "http://127.0.0.1:8808"
 QUANTISED = ("q4f16", "q4f32", "q8", "q844")
 """Modes of --quantise, as tapml.importing.quantise has them, which takes seconds to load."""
 
+ACTIVATIONS = ("int8",)
+"""What --activations may be, as tapml.importing.activations has them."""
+
 _MOST_TURNS = 20_000
 """No loop is written out to more."""
 _DATABASE_VARIABLE = "TAPML_DATABASE_URL"

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tapml.cli.arguments import JSON, QUANTISED, Commands, add_inputs, count, run_arguments
+from tapml.cli.arguments import ACTIVATIONS, JSON, QUANTISED, Commands, add_inputs, count, run_arguments
 from tapml.cli.decoder_arguments import add_model, ids, positive
 from tapml.generation.drafts import NGRAM
 
@@ -133,6 +133,10 @@ def _add_generate(commands: Commands) -> None:
     parser.add_argument(
         "--quantise", choices=QUANTISED, metavar="MODE",
         help="of a model that comes with tapml: with weights as integers (q4f16, q4f32, q8 or q844: docs/quantise.md)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--activations", choices=ACTIVATIONS, metavar="int8",
+        help="with --quantise q8 or q844: with products of integers, of activations rounded to 8 bits, too",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
     given.add_argument(

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tapml.cli.arguments import ACTIVATIONS
 from tapml.errors import InputError
 from tapml.npy import read_npy
 
 DECODER = (
     *("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate", "batch", "draws"),
-    *("source_ids", "source_file", "encoder", "quantise_text"),
+    *("source_ids", "source_file", "encoder", "quantise_text", "activations"),
 )
 """Options that are about a decoder only."""
 
@@ -60,6 +61,11 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
         "--quantise-text", type=Path, metavar="FILE",
         help="with --quantise: the text that its cost is measured on (default: the prompt with what follows)",
     )  # fmt: skip
+    group.add_argument(
+        "--activations", choices=ACTIVATIONS, metavar="int8",
+        help="with --quantise q8 or q844: linear layers with weights of 8 bits round what they are given to integers "
+        "of 8 bits, with a scale for each row, and sum products of integers (docs/quantise.md)",
+    )  # fmt: skip
     group.add_argument("--chunk", type=positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
 
 
@@ -76,6 +82,11 @@ def check_model(options: argparse.Namespace) -> None:
         raise InputError("a decoder takes a prompt: give --prompt or --prompt-ids in place of inputs")
     if options.prompt is not None and options.prompt_ids is not None:
         raise InputError("give --prompt or --prompt-ids, not both")
+    if options.activations is not None and options.quantise is None:
+        raise InputError(
+            f"--activations {options.activations} is for products with weights of 8 bits: give --quantise q8 or q844, "
+            "too"
+        )
     if options.quantise_text is not None and options.quantise is None:
         raise InputError("--quantise-text is what quantising is measured on: give --quantise, too, or leave it out")
     if options.source_ids is not None and options.source_file is not None:
@@ -96,6 +107,7 @@ def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
         "source": options.source_ids if options.source_file is None else _array(options.source_file),
         "encoder": bool(options.encoder),
         "quantise": options.quantise,
+        "activations": options.activations,
         "quantise_text": None if options.quantise_text is None else _text(options.quantise_text),
     }
 

@@ -61,12 +61,17 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
             f"{options.model} is made already: --quantise is for {' and '.join(NAMES)}, which comes with tapml; of "
             "another model, give it to `tapml carve` or `tapml build`"
         )
+    if options.activations is not None and options.quantise is None:
+        raise InputError(
+            f"--activations {options.activations} is for products with weights of 8 bits: give --quantise q8 or q844, "
+            "too"
+        )
     if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:
 
         def opened(name: str) -> CompiledFiles:
-            found = held.enter_context(_model(name, progress, options.quantise))
+            found = held.enter_context(_model(name, progress, options.quantise, options.activations))
             warn_doubts(progress, name, found.proven().provenance.doubts)
             return found
 
@@ -248,11 +253,11 @@ def _writing(
 
 
 @contextlib.contextmanager
-def _model(name: str, progress: Console, quantise: str | None) -> Iterator[CompiledFiles]:
+def _model(name: str, progress: Console, quantise: str | None, activations: str | None) -> Iterator[CompiledFiles]:
     """The compiled model that is meant, or one that is built of the suite."""
     path = Path(name)
     if name in NAMES and not path.exists():
-        yield CompiledFiles(_of_package(name, progress, quantise))
+        yield CompiledFiles(_of_package(name, progress, quantise, activations))
     elif not path.exists() and (like := meant(name, NAMES)):
         raise InputError(f"{name} does not exist{like} give that, a compiled model (`tapml build`) or a suite")
     elif is_compiled(path) or not path.is_dir():
@@ -268,14 +273,14 @@ def _model(name: str, progress: Console, quantise: str | None) -> Iterator[Compi
             yield CompiledFiles(output)
 
 
-def _of_package(name: str, progress: Console, quantise: str | None) -> Path:
+def _of_package(name: str, progress: Console, quantise: str | None, activations: str | None) -> Path:
     """A model that comes with tapml, carved and built when it is first wanted by this state of the package."""
-    return cached(partial(_built, name, progress, quantise))
+    return cached(partial(_built, name, progress, quantise, activations))
 
 
-def _built(name: str, progress: Console, quantise: str | None, cache: Path) -> Path:
+def _built(name: str, progress: Console, quantise: str | None, activations: str | None, cache: Path) -> Path:
     folder = cache / "language-models"
-    kind = name if quantise is None else f"{name}-{quantise}"
+    kind = "-".join(part for part in (name, quantise, activations) if part is not None)
     path = folder / f"{kind}-{state_of_package()}.tapml"
     if path.exists():
         return path
@@ -288,7 +293,7 @@ def _built(name: str, progress: Console, quantise: str | None, cache: Path) -> P
     folder.mkdir(parents=True, exist_ok=True)
     progress.print(f"building {name}, once: a minute or two")
     with temporary_folder(path) as made, ProgressReport(progress) as report:
-        suite = carved_by(name, _importer(name, quantise), made / f"{name}.suite", report)
+        suite = carved_by(name, _importer(name, quantise, activations), made / f"{name}.suite", report)
         build(suite, made / path.name, progress=report.update)
         put_in_place(made / path.name, path)
     others = folder.glob(f"{kind}-{'?' * len(state_of_package())}.tapml")
@@ -297,7 +302,7 @@ def _built(name: str, progress: Console, quantise: str | None, cache: Path) -> P
     return path
 
 
-def _importer(name: str, quantise: str | None) -> Callable[..., Any]:
+def _importer(name: str, quantise: str | None, activations: str | None) -> Callable[..., Any]:
     # Late: PyTorch takes seconds to load.
     from tapml.importing import import_decoder
 
@@ -313,6 +318,7 @@ def _importer(name: str, quantise: str | None) -> Callable[..., Any]:
         batch=_TOGETHER,
         draws=True,
         quantise=quantise,
+        activations=activations,
     )
 
 

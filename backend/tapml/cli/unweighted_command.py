@@ -49,13 +49,14 @@ def build_unweighted(options: argparse.Namespace, console: Console, progress: Co
     if missing := next((path for path in options.tuned if not path.is_file()), None):
         raise InputError(f"--tuned {missing}: there is no such file: give a table that `tapml tune` wrote")
     asked = options.compiler, [sha256(path.read_bytes()) for path in options.tuned]
-    given = config, options.capacity, options.chunk or _CHUNK, options.variants, asked, options.quantise
+    rounded = options.quantise, options.activations
+    given = config, options.capacity, options.chunk or _CHUNK, options.variants, asked, rounded
     made_by = _versions()
     key = sha256(json.dumps([FORMAT, sha256(config.read_bytes()), *map(str, given[1:]), made_by]))
     found = None if options.no_cache else _cached(key)
     kept = found is not None
     if found is None:
-        found = _made(*given[:4], options.compiler, options.tuned, options.quantise, made_by, progress)
+        found = _made(*given[:4], options.compiler, options.tuned, rounded, made_by, progress)
         if not options.no_cache:
             _keep(key, found)
     _write(found, options.output)
@@ -101,7 +102,7 @@ def _made(
     variants: str,
     compiler: str | None,
     tuned: Sequence[Path],
-    quantise: str | None,
+    rounded: tuple[str | None, str | None],
     made_by: Mapping[str, str],
     progress: Console,
 ) -> Unweighted:
@@ -111,7 +112,10 @@ def _made(
     from tapml.importing import import_unweighted
 
     with ProgressReport(progress) as report:
-        imported = import_unweighted(config, capacity=capacity, chunk=chunk, quantise=quantise, progress=report.line)
+        quantise, activations = rounded
+        imported = import_unweighted(
+            config, capacity=capacity, chunk=chunk, quantise=quantise, activations=activations, progress=report.line
+        )
         return without_weights(imported, made_by, variants.split(","), report.update, compilers_of(compiler, tuned))
 
 

@@ -18,6 +18,7 @@ from tapml.importing.hf_capture import cached_program, encoder_program
 from tapml.importing.hf_compare import compare, compare_encoder
 from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, most_source, other_source, source_of
 from tapml.importing.hf_model import Decoder, asked, open_decoder, quiet
+from tapml.importing.hf_rounded import round_activations, without_rounding
 from tapml.importing.hf_step import Pool
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress, Replace
@@ -80,6 +81,7 @@ def import_decoder(
     progress(f"reading {path.name}")
     decoder = open_decoder(path, seed)
     if replaced is not None:
+        round_activations(decoder.model, replaced)
         replace_tensors(decoder.model.parameters(), replaced)
     source = _source(decoder, prompt.source, seed, encoder)
     if encoder and source is not None:
@@ -98,7 +100,8 @@ def import_decoder(
         raise InputError(f"{decoder.path}: {decoder.name} {why}, and verifies no drafts: leave out --speculate")
     progress("comparing the export with transformers")
     with asked(decoder.model, "the tokens behind a prompt"):
-        worst = compare(decoder.model, program, capacity, chunk, source=source, pool=pool)
+        with without_rounding():
+            worst = compare(decoder.model, program, capacity, chunk, source=source, pool=pool)
         following = greedy(decoder.model, tokens, prompt.behind, source)
     synthetic = prompt.given is None or (source is not None and prompt.source is None)
     written = [*tokens, *following]
@@ -146,7 +149,8 @@ def _import_encoder(
     with asked(decoder.model, "what its encoder leaves"):
         program = encoder_program(decoder.model, source)
         progress("comparing the export with transformers")
-        worst = compare_encoder(decoder.model, program, seed)
+        with without_rounding():
+            worst = compare_encoder(decoder.model, program, seed)
     places = most_source(decoder.model)
     given = [("the source", source, synthetic)]
     if other := other_source(decoder.model, source):

@@ -12,6 +12,7 @@ from tapml.importing.exported_program import replace_tensors
 from tapml.importing.hf_encoder import has_encoder, source_of
 from tapml.importing.hf_import import Prompt, capacity_of, encoded, greedy, tokens_of
 from tapml.importing.hf_model import asked, open_decoder, quiet
+from tapml.importing.hf_rounded import round_activations
 from tapml.importing.model import Array, Replace
 from tapml.importing.quantise_cost import of_logits
 
@@ -43,6 +44,7 @@ def cost_of_text(path: Path, prompt: Prompt, seed: int, replaced: Replace, text:
             return found
 
         before = logits()
+        round_activations(model, replaced)
         replace_tensors(model.parameters(), replaced)
         found = of_logits(before, logits(), tokens[1:])
     return {"text": "the prompt and what the model went on with" if text is None else "the given text", "logits": found}

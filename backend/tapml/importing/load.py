@@ -101,13 +101,22 @@ def _imported(
     quantise: str | None,
     importer: Callable[[Replace | None], ImportedModel],
     measured: Callable[[Replace], Mapping[str, Any] | None] | None = None,
+    activations: str | None = None,
 ) -> ImportedModel:
+    _check_activations(activations, quantise)
     if quantise is None:
         return importer(None)
     # Late, as the doors: TVM takes seconds to load.
     from tapml.importing.quantised import quantised
 
-    return quantised(quantise, model, importer, measured)
+    return quantised(quantise, model, importer, measured, activations)
+
+
+def _check_activations(activations: str | None, quantise: str | None) -> None:
+    if activations is not None:
+        from tapml.importing.activations import check_activations
+
+        check_activations(activations, quantise)
 
 
 @only_new_garbage()
@@ -126,6 +135,7 @@ def import_decoder(
     encoder: bool = False,
     quantise: str | None = None,
     quantise_text: str | None = None,
+    activations: str | None = None,
     functions: Functions = MappingProxyType({}),
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
@@ -140,6 +150,8 @@ def import_decoder(
     marked. `capacity` tokens fit in the cache (default: what the model takes, at most 1024).
     Of a model with an encoder, the decoder, or the `encoder`, whose outputs are inputs of the decoder; `source` is what
     the encoder is given: tokens, or an array as the model takes it (default: made up).
+    `quantise`: how weights of products are stored as integers, and `activations`, "int8", what the rows are rounded to
+    that linear layers multiply with weights of 8 bits (docs/quantise.md).
     Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
     without PyTorch or transformers.
     """
@@ -166,7 +178,7 @@ def import_decoder(
         progress("measuring what quantising costs")
         return cost_of_text(path, asked, seed, replaced, quantise_text)
 
-    imported = _imported(str(path), quantise, importer, None if encoder else measured)
+    imported = _imported(str(path), quantise, importer, None if encoder else measured, activations)
     give_back()
     return replace(imported, functions=functions)
 
@@ -178,14 +190,17 @@ def import_unweighted(
     capacity: int | None = None,
     chunk: int = 32,
     quantise: str | None = None,
+    activations: str | None = None,
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """The decoder of a config.json of transformers, of which nobody has weights yet: as `import_decoder` gives it,
-    without steps, and with names and types of its parameters. Takes no memory for them. `quantise` as there.
+    without steps, and with names and types of its parameters. Takes no memory for them. `quantise` and `activations` as
+    there.
 
     Raises InputError for whatever cannot be used; ToolchainError without PyTorch or transformers.
     """
     require_transformers(path)
+    _check_activations(activations, quantise)
     from tapml.importing.hf_unweighted import import_unweighted
 
     imported = import_unweighted(path, progress, capacity=capacity, chunk=chunk)
@@ -193,7 +208,7 @@ def import_unweighted(
         return imported
     from tapml.importing.quantised import quantised_without_weights
 
-    return quantised_without_weights(imported, quantise, str(path))
+    return quantised_without_weights(imported, quantise, str(path), activations)
 
 
 def require_transformers(path: Path | str) -> None:

@@ -15,8 +15,19 @@ from tapml.program.generation import Generation
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Progress: TypeAlias = Callable[[str], None]
 
-Replace: TypeAlias = Callable[[Array], Array | None]
-"""Of a tensor of a source, what stands in its place, of its shape and dtype; None where it stays."""
+
+@dataclass(frozen=True)
+class Replace:
+    """Of a tensor of a source, what stands in its place, of its shape and dtype; None where it stays. `rounds`: of one
+    that stands there as yet, whether products by it from the right take activations rounded to 8-bit integers
+    (activations.py)."""
+
+    tensor: Callable[[Array], Array | None]
+    rounds: Callable[[Array], bool] = lambda _: False
+
+    def __call__(self, tensor: Array) -> Array | None:
+        return self.tensor(tensor)
+
 
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 """Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
@@ -71,6 +82,10 @@ class Quantised:
     weights: Sequence[QuantisedWeight]
     left: Mapping[str, str]
     cost: Mapping[str, Any] | None
+    activations: str | None = None
+    """What activations are rounded to before products with weights of 8 bits; None: they stay what they are."""
+    products: int = 0
+    """Before how many they are."""
 
     @property
     def halves(self) -> list[str]:
@@ -82,7 +97,8 @@ class Quantised:
             {"name": found.name, "kind": found.kind, "shape": [*found.shape], "bytes": found.nbytes}
             for found in self.weights
         ]
-        return {"mode": self.mode, "weights": weights, "left": dict(self.left), "cost": self.cost}
+        rounded = {} if self.activations is None else {"activations": self.activations}
+        return {"mode": self.mode, **rounded, "weights": weights, "left": dict(self.left), "cost": self.cost}
 
 
 @dataclass(frozen=True)

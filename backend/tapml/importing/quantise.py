@@ -45,6 +45,13 @@ class Kind:
     """Whether scales are numbers of float16."""
     zero: int | None
     """The integer that stands for 0; None where each group has its own."""
+    most: int = 0
+    """By how much an integer is above or below that; 0: by as much as it is itself."""
+
+    @property
+    def largest(self) -> int:
+        """The largest element is so many times the scale."""
+        return self.most or self.zero or 0
 
     @property
     def each(self) -> int:
@@ -66,6 +73,9 @@ class Kind:
 Q4F16, Q4F32 = Kind("q4f16", 4, 32, True, 7), Kind("q4f32", 4, 32, False, 7)
 Q8 = Kind("q8", 8, None, False, 127)
 """Symmetric: the integers go from 0 to twice that which stands for 0."""
+INT8 = Kind("q8", 8, None, False, 128, 127)
+"""The same numbers, of integers that are bytes with a sign but for their highest bit: as products of integers take them
+(activations.py)."""
 
 _ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 """In the name of a weight."""
@@ -132,7 +142,7 @@ def pack(array: Array, kind: Kind, name: str) -> Packed:
     scales = np.empty((rows, kind.groups(inner)), np.float32)
     for begin, end in _parts(rows, inner):
         words[begin:end], scales[begin:end] = _packed(array[begin:end].astype(np.float32, copy=False), kind, name)
-    if array.dtype == np.float16 and (kind.zero or 0) * float(scales.max(initial=0)) >= _BEYOND_HALF:
+    if array.dtype == np.float16 and kind.largest * float(scales.max(initial=0)) >= _BEYOND_HALF:
         raise InputError(
             f"the weight {name} is float16, and with elements up to {float(np.abs(array).max()):.6g} what it would be "
             "quantised to is beyond that: make it float32, or leave out --quantise"
@@ -160,8 +170,8 @@ def _packed(array: Array, kind: Kind, name: str) -> tuple[Array, Array]:
     scales = _scales(np.abs(grouped).max(-1), kind, name)
     with np.errstate(divide="ignore", invalid="ignore"):
         codes = np.where(scales[..., None] > 0, np.rint(grouped / scales[..., None]), 0)
-    zero = kind.zero or 0
-    codes = np.clip(codes + zero, 0, 2 * zero).astype(np.uint32).reshape(rows, -1)
+    zero, largest = kind.zero or 0, kind.largest
+    codes = np.clip(codes + zero, zero - largest, zero + largest).astype(np.uint32).reshape(rows, -1)
     return words_of(codes[:, :inner], kind), scales
 
 
@@ -177,8 +187,7 @@ def words_of(codes: Array, kind: Kind) -> Array:
 
 def _scales(largest: Array, kind: Kind, name: str) -> Array:
     """Of each group's largest element. Numbers of so few bits that their products with the integers are float32s."""
-    zero = kind.zero or 0
-    wanted = largest / np.float32(zero)
+    wanted = largest / np.float32(kind.largest)
     found: Array
     if kind.half:
         with np.errstate(over="ignore"):
@@ -191,7 +200,7 @@ def _scales(largest: Array, kind: Kind, name: str) -> Array:
         return found
     # Below this a product may be less than float32's least normal number, which GPUs may take for 0.
     wanted = np.where(wanted < 2.0**-100, 0, wanted)
-    bits = 24 - math.ceil(math.log2(zero + 1))
+    bits = 24 - math.ceil(math.log2(kind.largest + 1))
     mantissa, exponent = np.frexp(wanted)
     found = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits).astype(np.float32)
     return found

@@ -6,20 +6,25 @@ operators needs to know nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax, te, tirx
+from tvm_ffi import structural_equal
 
+from tapml.importing.activations import ROUNDED, ROWS, packed_rows, product
 from tapml.importing.indices import take
-from tapml.importing.quantise import Kind
+from tapml.importing.kernel_calls import call_several
+from tapml.importing.quantise import INT8, Kind
 from tapml.importing.quantise_uses import Uses, from_end
 from tapml.importing.relax_ir import Expr, operator_name, static_shape, tensor_dtype
 
 _FUSED = 4
 """TVM's class of operators that others are fused behind (tvm::OpPatternKind::kOutEWiseFusable)."""
+
+_PRODUCT = "int8_matmul"
 
 _MOST_BYTES = 2**30
 """Of a dequantised weight as a tensor of its operator's program, where this machine computes it."""
@@ -54,10 +59,13 @@ def packed_variables(weight: Expr, name: str, kind: Kind, lies_turned: bool) -> 
     return PackedVariables(kind, rows, inner, words, scales, zeros, str(tensor_dtype(weight.ty)))
 
 
-def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables]) -> tvm.IRModule:
-    """The module, of which `main` takes words and scales in place of each weight that is `packed`."""
+def quantised_module(
+    module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables], *, all_round: bool = False
+) -> tvm.IRModule:
+    """The module, of which `main` takes words and scales in place of each weight that is `packed`. Products of what is
+    rounded to 8-bit integers (activations.py) are of these; with `all_round` all that can be are."""
     main = module["main"]
-    mutator = _Quantised(module, uses, packed)
+    mutator = _Quantised(module, uses, packed, all_round)
     body = mutator.visit_expr(main.body)
     params: dict[Expr, None] = {}  # equal weights may share theirs
     for parameter in main.params:
@@ -68,12 +76,23 @@ def quantised_module(module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, Pac
     return relax.transform.DeadCodeElimination()(relax.transform.Normalize()(made))
 
 
+def products_of_integers(module: tvm.IRModule) -> int:
+    """Calls in `main` of what multiplies rows that are rounded."""
+    values = (binding.value for block in module["main"].body.blocks for binding in block.bindings)
+    calls = (value for value in values if isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.call_tir")
+    return sum(str(call.args[0].name_hint).startswith(_PRODUCT) for call in calls)
+
+
 @relax.expr_functor.mutator
 class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
-    def __init__(self, module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables]) -> None:
+    def __init__(
+        self, module: tvm.IRModule, uses: Uses, packed: Mapping[Expr, PackedVariables], all_round: bool
+    ) -> None:
         super().__init__(module)
-        self._module, self._uses, self._packed = module, uses, packed
+        self._module, self._uses, self._packed, self._all_round = module, uses, packed, all_round
         self._made: dict[str, Expr] = {}
+        self._rows_of: dict[tuple[Expr, str], Sequence[Expr]] = {}
+        """Words and scales of what is rounded, by that and its shape: several products may share them."""
 
     def visit_var_binding_(self, binding: Expr) -> None:
         # The product reads the weight as it lies.
@@ -85,7 +104,13 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         if name == "relax.matmul":
             weight = call.args[1]
             found = self._packed.get(self._uses.transposed.get(weight, weight))
-            return super().visit_call_(call) if found is None else self._product(self.visit_expr(call.args[0]), found)
+            if found is None:
+                return super().visit_call_(call)
+            given = self.visit_expr(call.args[0])
+            data = self._unrounded(given) if found.kind == INT8 else None
+            if data is None:
+                return self._product(given, found)
+            return self._product_of_integers(data, [*given.ty.shape.values], found)
         if name in ("relax.take", "relax.call_tir"):
             operands = call.args if name == "relax.take" else call.args[1].fields
             found = self._packed.get(operands[0]) if len(operands) else None
@@ -95,7 +120,7 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         return super().visit_call_(call)
 
     def _product(self, data: Expr, packed: PackedVariables) -> Expr:
-        def product(data: Any, *parts: Any) -> Any:
+        def of_numbers(data: Any, *parts: Any) -> Any:
             term = te.reduce_axis((0, packed.inner), name="k")
             elements = weight = _Elements(packed, *parts)
             # A tensor of its own is what schedules know; kernels read it element by element all the same.
@@ -108,20 +133,51 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
             )
 
         shape = [*data.ty.shape.values[:-1], packed.rows]
-        return self._called(f"q{packed.kind.bits}_matmul", product, data, packed, shape, pattern=_FUSED)
+        operands = [data, *packed.all]
+        return self._called(f"q{packed.kind.bits}_matmul", of_numbers, operands, packed, shape, pattern=_FUSED)
+
+    def _unrounded(self, data: Expr) -> Expr | None:
+        """What a product's operand is rounded of, in another shape maybe; None where it is not rounded."""
+        inner, value = data.ty.shape.values[-1], self.lookup_binding(data)
+        while isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.reshape":
+            if not structural_equal(value.args[0].ty.shape.values[-1], inner):
+                break
+            data = value.args[0]
+            value = self.lookup_binding(data)
+        kernel = isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.call_tir"
+        if kernel and str(value.args[0].name_hint).startswith(ROUNDED):
+            return value.args[1].fields[0]
+        return data if self._all_round else None
+
+    def _product_of_integers(self, data: Expr, shape: Sequence[Any], packed: PackedVariables) -> Expr:
+        """`data`: what is rounded, and in this shape multiplied."""
+        emit = self.builder_.emit
+        key = data, str(shape)
+        if key not in self._rows_of:
+            if str(data.ty.shape.values) != str(shape):
+                data = emit(relax.op.reshape(data, shape))
+            self._rows_of[key] = call_several(self.builder_, packed_rows, [data], name=ROWS)
+
+        def product_of(words: Any, scales: Any, weight: Any, weight_scales: Any) -> Any:
+            return product(words, scales, weight, weight_scales, packed.inner, packed.dtype)
+
+        words, scales = self._rows_of[key]
+        operands = [words, scales, *packed.all]
+        return self._called(_PRODUCT, product_of, operands, packed, [*shape[:-1], packed.rows], pattern=_FUSED)
 
     def _rows(self, indices: Expr, packed: PackedVariables, counted: bool) -> Expr:
         def rows(indices: Any, *parts: Any) -> Any:
             return take(_Elements(packed, *parts), indices, 0, counted)
 
         shape = [*indices.ty.shape.values, packed.inner]
-        return self._called(f"q{packed.kind.bits}_take", rows, indices, packed, shape, counted=counted)
+        operands = [indices, *packed.all]
+        return self._called(f"q{packed.kind.bits}_take", rows, operands, packed, shape, counted=counted)
 
     def _called(
         self,
         name: str,
         compute: Any,
-        given: Expr,
+        operands: Sequence[Expr],
         packed: PackedVariables,
         shape: list[Any],
         *,
@@ -129,7 +185,6 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         counted: bool = False,
     ) -> Expr:
         """A call of the kernel, which is made once for operands of the same types."""
-        operands = [given, *packed.all]
         key = repr((name, packed.kind, packed.inner, counted, [str(operand.ty) for operand in operands]))
         if key not in self._made:
             call = self.builder_.call_te(compute, *operands, primfunc_name_hint=name)

@@ -15,10 +15,16 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.importing.activations import MOST_TERMS
 from tapml.importing.model import SCALES, WORDS, ZEROS, Array, ImportedModel, Quantised, QuantisedWeight, Replace
-from tapml.importing.quantise import DTYPES, MODES, Packed, check_mode, pack
+from tapml.importing.quantise import DTYPES, INT8, MODES, Q8, Kind, Packed, check_mode, pack
 from tapml.importing.quantise_cost import of_outputs, said
-from tapml.importing.quantise_module import PackedVariables, packed_variables, quantised_module
+from tapml.importing.quantise_module import (
+    PackedVariables,
+    packed_variables,
+    products_of_integers,
+    quantised_module,
+)
 from tapml.importing.quantise_uses import BOTH_AXES, Uses, uses_of
 from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 from tapml.importing.weights import as_tvm_holds, digest
@@ -43,23 +49,36 @@ class Chosen:
     """Digest of the `[rows, inner]` that are packed -> name."""
     left: Mapping[str, str] = field(default_factory=dict)
     """Other matrices that products read, and why they stay."""
+    activations: str | None = None
+    """What activations are rounded to, before products with weights that allow it."""
 
-    def replaced(self, array: Array) -> Array | None:
-        """As Replace."""
-        if str(array.dtype) not in DTYPES or array.ndim != 2:
-            return None
-        known = self.before.get(digest(array))
-        if known is None:
+    @property
+    def replaced(self) -> Replace:
+        return Replace(self._replaced, self._rounds)
+
+    def _replaced(self, array: Array) -> Array | None:
+        if (known := self._known(array)) is None:
             return None
         name, turned = known
         return np.ascontiguousarray(_rows(self.packed[name].array(), turned))
+
+    def _rounds(self, array: Array) -> bool:
+        known = self._known(array) if self.activations is not None else None
+        return known is not None and self.packed[known[0]].kind == INT8
+
+    def _known(self, array: Array) -> tuple[str, bool] | None:
+        """Name of a weight, and whether it lies `[inner, rows]`."""
+        if str(array.dtype) not in DTYPES or array.ndim != 2:
+            return None
+        return self.before.get(digest(array))
 
     def without(self, names: Collection[str]) -> Chosen:
         """Where these turn out to be no tensors of the source."""
         packed = {name: found for name, found in self.packed.items() if name not in names}
         before = {key: known for key, known in self.before.items() if known[0] in packed}
         left = {**self.left, **dict.fromkeys(names, _COMPUTED)}
-        return Chosen(self.mode, packed, before, {k: n for k, n in self.after.items() if n in packed}, left)
+        after = {k: n for k, n in self.after.items() if n in packed}
+        return replace(self, packed=packed, before=before, after=after, left=left)
 
 
 def quantised(
@@ -67,15 +86,18 @@ def quantised(
     source: str,
     importer: Callable[[Replace | None], ImportedModel],
     measured: Callable[[Replace], Mapping[str, Any] | None] | None = None,
+    activations: str | None = None,
 ) -> ImportedModel:
     """The model of an `importer`, which is given what replaces the source's tensors. `source`: what it is called;
-    `measured`: what replacing them costs, where not by what its oracle gives.
+    `measured`: what replacing them costs, where not by what its oracle gives; `activations`: what they are rounded to,
+    by the source too.
 
-    Raises InputError for a mode that there is not, and where there is nothing to quantise.
+    Raises InputError for a mode that there is not, and where there is nothing to quantise, or no product whose
+    activations can be rounded.
     """
     check_mode(mode)
     plain = importer(None)
-    chosen = choose(plain, mode, source)
+    chosen = choose(plain, mode, source, activations)
     expected = [step.expected for step in plain.steps]
     del plain
     while True:
@@ -88,10 +110,10 @@ def quantised(
     cost = of_outputs(again, expected) if measured is None else measured(chosen.replaced)
     # Of equal ones, as of a tied table that an importer has twice, there is one.
     packed = {variable: chosen.packed[name] for variable, name in found.items()}
-    return _with_packed(again, packed, Quantised(chosen.mode, [], chosen.left, cost))
+    return _with_packed(again, packed, Quantised(chosen.mode, [], chosen.left, cost, activations))
 
 
-def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
+def choose(model: ImportedModel, mode: str, source: str, activations: str | None = None) -> Chosen:
     """Of a model as it is. Raises InputError for one without products of weights, or whose weights cannot be packed."""
     packed: dict[str, Packed] = {}
     before: dict[str, tuple[str, bool]] = {}
@@ -105,12 +127,14 @@ def choose(model: ImportedModel, mode: str, source: str) -> Chosen:
             if known[1]:
                 left[name] = BOTH_AXES
             continue  # else an equal one is packed, as it will be
-        packed[name] = found = pack(rows, MODES[mode](name), name)
+        packed[name] = found = pack(rows, kind_of(name, rows.shape[1], mode, activations), name)
         before[key] = name, False
         before.setdefault(digest(rows.T), (name, True))
         after[digest(found.array())] = name
-    chosen = Chosen(mode, packed, before, after, left)
+    chosen = Chosen(mode, packed, before, after, left, activations)
     check_some(packed, left, source)
+    if activations is not None:
+        check_integers(packed, activations, source)
     check_mixed(mode, packed, source)
     return chosen
 
@@ -121,6 +145,21 @@ def check_mixed(mode: str, packed: Mapping[Any, Packed], source: str) -> None:
         raise InputError(
             f"{source}: q844 takes 8 bits for weights of attention and 4 for the others, and the names of its weights "
             "do not tell these apart: take q4f16 or q8"
+        )
+
+
+def kind_of(name: str, inner: int, mode: str, activations: str | None) -> Kind:
+    """How a weight is stored."""
+    kind = MODES[mode](name)
+    return INT8 if activations is not None and kind == Q8 and inner <= MOST_TERMS else kind
+
+
+def check_integers(packed: Mapping[Any, Packed], activations: str, source: str) -> None:
+    """Raise InputError where no product can take integers for activations."""
+    if not any(weight.kind == INT8 for weight in packed.values()):
+        raise InputError(
+            f"{source}: --activations {activations} is for products with weights of 8 bits, and none of its weights is "
+            "such: give --quantise q8 or q844"
         )
 
 
@@ -142,21 +181,26 @@ def found_in(model: ImportedModel, chosen: Chosen) -> dict[Expr, str]:
     return {variable: name for variable, name in names.items() if name is not None}
 
 
-def quantised_without_weights(model: ImportedModel, mode: str, source: str) -> ImportedModel:
+def quantised_without_weights(
+    model: ImportedModel, mode: str, source: str, activations: str | None = None
+) -> ImportedModel:
     """Of a model whose weights nobody has, as its shapes say. Raises InputError as `quantised`."""
     check_mode(mode)
     names, uses, _ = _weights(model)
     packed: dict[Expr, Packed] = {}
     for variable, turned in uses.products.items():
-        kind, shape = MODES[mode](names[variable]), static_shape(variable.ty) or ()
+        shape = static_shape(variable.ty) or ()
         rows, inner = reversed(shape) if turned else shape
+        kind = kind_of(names[variable], inner, mode, activations)
         words = np.broadcast_to(np.uint32(0), (rows, kind.words(inner)))
         scales = np.broadcast_to(np.float32(0), (rows, kind.groups(inner)))
         packed[variable] = Packed(kind, (rows, inner), words, scales, dtype=str(tensor_dtype(variable.ty)))
     left = {names[variable]: why for variable, why in uses.left.items()}
     check_some(packed, left, source)
     check_mixed(mode, packed, source)
-    return _with_packed(model, packed, Quantised(mode, [], left, None), held=False)
+    if activations is not None:
+        check_integers(packed, activations, source)
+    return _with_packed(model, packed, Quantised(mode, [], left, None, activations), held=False)
 
 
 def with_packed_of_source(model: ImportedModel, known: Mapping[str, tuple[str, Packed]]) -> ImportedModel:
@@ -199,8 +243,15 @@ def _with_packed(
                 parameters.append((names[variable] + suffix, as_tvm_holds(part) if held else part))
         kind, shape = weight.kind, weight.shape
         weights.append(QuantisedWeight(names[variable], kind.name, shape, kind.nbytes(*shape), kind.half, weight.dtype))
-    module = quantised_module(model.module, uses, variables)
-    return with_quantised(replace(model, module=module, parameters=parameters), replace(found, weights=weights))
+    # A source without weights does not say which of its products round.
+    module = quantised_module(model.module, uses, variables, all_round=found.activations is not None and not held)
+    products = products_of_integers(module)
+    if found.activations is not None and not products:
+        raise InputError(
+            f"no linear layer multiplies by a weight of 8 bits: leave out --activations {found.activations}"
+        )
+    found = replace(found, weights=weights, products=products)
+    return with_quantised(replace(model, module=module, parameters=parameters), found)
 
 
 def with_quantised(model: ImportedModel, found: Quantised) -> ImportedModel:
@@ -227,6 +278,11 @@ def _notes(found: Quantised) -> list[str]:
         f"{size(sum(weight.nbytes for weight in found.weights))} with their scales, in place of "
         + " and ".join(f"{size(nbytes)} of {dtype}" for dtype, nbytes in before.items())
     ]
+    if found.activations is not None:
+        notes.append(
+            f"before {counted(found.products, 'product')} with these activations are rounded to integers of 8 bits "
+            f"({found.activations}), with a scale for each row"
+        )
     if found.cost is not None:
         notes.append(f"against the model before it was quantised: {said(found.cost)}")
     reasons: dict[str, list[str]] = {}

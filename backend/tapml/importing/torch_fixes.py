@@ -12,7 +12,7 @@ from typing import Any
 from tvm import relax
 from tvm.relax import op
 
-from tapml.importing import cached_attention, most_likely
+from tapml.importing import activations, cached_attention, most_likely
 from tapml.importing.model import Functions
 from tapml.importing.sizes import Bounds
 from tapml.importing.torch_arithmetic import Converter, arithmetic, as_tensor
@@ -32,6 +32,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         **products,
         **cached_attention.converters(),
         **most_likely.converters(),
+        **activations.converters(),
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,
         "cond": _both_branches,

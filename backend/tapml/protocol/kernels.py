@@ -18,7 +18,8 @@ class Requires(Message):
     """What a device must offer. An unknown limit is not checked ahead: the GPU's own validation will tell."""
 
     features: list[Text]
-    """GPUFeatureName values, and what is multiplied by subgroup matrices ("subgroup-matrix-f16-f32-16x16x16")."""
+    """GPUFeatureName values, what is multiplied by subgroup matrices ("subgroup-matrix-f16-f32-16x16x16"), and language
+    features of WGSL ("packed_4x8_integer_dot_product")."""
     limits: dict[str, float]
     """GPUSupportedLimits name -> least value; for "subgroupMaxSize" and names that start with "min", greatest."""
 

@@ -1,5 +1,6 @@
 import type { AdapterInfo, ErrorReport } from "../protocol/messages";
 import { DeviceFailure } from "./errors";
+import { languageFeatures } from "./language";
 import { MATRICES, matrixFeatures } from "./matrices";
 import { withoutAdapter, withoutWebGpu } from "./unavailable";
 import { within } from "./within";
@@ -183,6 +184,7 @@ export async function acquireGpu(
       features: [
         ...device.features,
         ...matrixFeatures(device.features, from.info, gpu.wgslLanguageFeatures),
+        ...languageFeatures(gpu.wgslLanguageFeatures),
       ].sort(),
       limits: { ...limitsOf(device.limits), ...subgroupSizes(from) },
     });

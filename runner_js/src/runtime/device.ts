@@ -1,4 +1,5 @@
 import { acquireGpu, type Capabilities, Gpu } from "../hal/gpu";
+import { languageFeatures } from "../hal/language";
 import { matrixFeatures } from "../hal/matrices";
 import type { LoadOptions } from "./api";
 import { TapmlError } from "./error";
@@ -49,6 +50,7 @@ function known(gpu: Gpu | null, device: GPUDevice): Place {
 }
 
 function capabilitiesOf({ features, limits, adapterInfo }: GPUDevice): Capabilities {
+  const language = globalThis.navigator?.gpu?.wgslLanguageFeatures;
   const { vendor = "", architecture = "", device = "", description = "" } = adapterInfo ?? {};
   const all: Record<string, number> = {
     // What WebGPU promises where nothing is told.
@@ -60,7 +62,8 @@ function capabilitiesOf({ features, limits, adapterInfo }: GPUDevice): Capabilit
     adapter: { vendor, architecture, device, description },
     features: [
       ...features,
-      ...matrixFeatures(features, adapterInfo, globalThis.navigator?.gpu?.wgslLanguageFeatures),
+      ...matrixFeatures(features, adapterInfo, language),
+      ...languageFeatures(language),
     ].sort(),
     limits: all,
   };

@@ -70,7 +70,12 @@ class AutoCompiler:
         if not candidates or not together(candidates):
             return other
         found = chosen(offers(candidates, known, middle(operator)))
-        return combined(operator.name, found) if found else other
+        if not found:
+            return other
+        # The faster text of the two goes before the other, and is expected to take no longer.
+        pairs = ((space.with_dots(one), one, expected) for one, expected in found)
+        found = [(one, expected) for fast, plain, expected in pairs for one in (fast, plain) if one is not None]
+        return combined(operator.name, found)
 
     @property
     def _by_class(self) -> list[Tuned]:

@@ -24,6 +24,7 @@ from tapml.compilers.native.compile import (
     may_have_matrices,
     recognised,
 )
+from tapml.compilers.native.dots import uses_dots
 from tapml.compilers.native.encoded import candidate_encodings, encoded
 from tapml.compilers.native.kernel import Found, Launch
 from tapml.compilers.native.layouts import Layout
@@ -177,6 +178,19 @@ class NativeSpace:
         for name, layouts in candidate_encodings(found):
             if (launches := encoded(found, layouts, TEMPLATES)) is not None:
                 yield self._candidate(f"{DEFAULT}.{name}", launches, layouts)
+
+    def with_dots(self, candidate: Candidate) -> Candidate | None:
+        """The same for devices that have WGSL's `dot4I8Packed`; None where that is the same text."""
+        found, name = self._found, candidate.name
+        if found is None or candidate.compiler != DEFAULT or not has_words(self._operator):
+            return None
+        parameter = _parameters().get(name.removeprefix(f"{DEFAULT}."))
+        if name != DEFAULT and parameter is None:
+            return None
+        launches = generated_of(found, (parameter.template,) if parameter else TEMPLATES, dots=True)
+        if launches is None or not any(uses_dots(launch.text) for launch in launches):
+            return None
+        return self._candidate(f"{name}.dots", launches)
 
     @functools.cached_property
     def shape(self) -> Shape | None:

@@ -77,7 +77,7 @@ class AttendingMatrices(Eights, Attending):
         }
         """Of the function that reads vectors: the variables that they are brought in, the array that they are kept in,
         and of how many matrices along a row they are."""
-        self._lane = self._by_fours(made.width[-1] if made.width else None, made.stored)
+        self._lane = self._in_fours(made.width[-1] if made.width else None, made.stored)
         if self._lane is not None:
             text.bind(str(made.stored.value), 4, write=True)
 

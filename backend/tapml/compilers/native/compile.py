@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.base import Progress, described
 from tapml.compilers.native.attention import attention
 from tapml.compilers.native.axes import nodes
+from tapml.compilers.native.dots import uses_dots, with_dots
 from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.kernel import Found, Launch
 from tapml.compilers.native.layouts import Layout
@@ -50,7 +51,8 @@ class NativeCompiler:
         self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress = lambda done, total: None
     ) -> dict[str, CompiledKernel]:
         """As all compilers do: nothing for an operator that no template knows. A kernel has one variant, with no more
-        invocations than the least that is asked for, and before it one of subgroup matrices where a template has that.
+        invocations than the least that is asked for, and before it one of subgroup matrices, or of
+        `dot4I8Packed`, where a template has that.
         Raises InputError for variants that there are not."""
         spec = parse_specs(variants)[0]
         found = {}
@@ -70,10 +72,10 @@ class NativeCompiler:
         if found is None or launches is None:
             return None
         made = self.document(operator, spec.name, launches)
-        fast = generated_of(found, matrices=True) if may_have_matrices(operator) else None
-        if fast is None or not any(uses_matrices(launch.text) for launch in fast):
-            return made
-        return with_first(self.document(operator, f"{spec.name}+matrices", fast, "@matrices"), made)
+        if may_have_matrices(operator):
+            for name, fast in faster(found):
+                made = with_first(self.document(operator, f"{spec.name}+{name}", fast, f"@{name}"), made)
+        return made
 
     def document(
         self,
@@ -103,6 +105,8 @@ class NativeCompiler:
         requires = requirements([file.text for file in files], max(found.nbytes for found in operator.types(least)))
         if any(uses_matrices(file.text) for file in files):
             requires = with_matrices(requires)
+        if any(uses_dots(file.text) for file in files):
+            requires = with_dots(requires)
         requires["limits"] |= texture_limits([*textures.values()])
         made: dict[str, Any] = {
             "name": variant,
@@ -149,6 +153,14 @@ def with_first(first: CompiledKernel, then: CompiledKernel) -> CompiledKernel:
     return CompiledKernel({**then.document, "variants": variants}, [*first.files, *then.files])
 
 
+def faster(found: Found) -> Iterator[tuple[str, list[Launch]]]:
+    """The dispatches for devices that have more, by what a variant is called for that: "matrices", "dots"."""
+    for name, uses in (("matrices", uses_matrices), ("dots", uses_dots)):
+        fast = generated_of(found, matrices=name == "matrices", dots=name == "dots")
+        if fast is not None and any(uses(launch.text) for launch in fast):
+            yield name, fast
+
+
 def may_have_matrices(operator: Operator) -> bool:
     """Whether there may be products in float16, or of integers in words, among what an operator computes."""
     return has_words(operator) or any(argument["dtype"] == "float16" for argument in operator.arguments)
@@ -163,19 +175,23 @@ NATIVE = NativeCompiler()
 
 
 def generated(
-    operator: Operator, threads: int = 256, templates: Sequence[Template] = TEMPLATES, matrices: bool = False
+    operator: Operator,
+    threads: int = 256,
+    templates: Sequence[Template] = TEMPLATES,
+    matrices: bool = False,
+    dots: bool = False,
 ) -> list[Launch] | None:
     """The dispatches of the first template that knows the operator. `matrices`: for a device that has subgroup
-    matrices (tapml.compilers.native.matrices)."""
+    matrices (tapml.compilers.native.matrices); `dots`: for one that has WGSL's `dot4I8Packed`."""
     found = recognised(operator, threads)
-    return None if found is None else generated_of(found, templates, matrices)
+    return None if found is None else generated_of(found, templates, matrices, dots)
 
 
 def generated_of(
-    found: Found, templates: Sequence[Template] = TEMPLATES, matrices: bool = False
+    found: Found, templates: Sequence[Template] = TEMPLATES, matrices: bool = False, dots: bool = False
 ) -> list[Launch] | None:
     """The same, of an operator as templates take it."""
-    found = dataclasses.replace(found, matrices=matrices)
+    found = dataclasses.replace(found, matrices=matrices, dots=dots)
     if by_hand(found.operator):
         return of_any((attention,), found)
     return of_any(templates, found) or staged(found, templates)

@@ -31,7 +31,7 @@ from tapml.operators.program import FLOATS, Expression
 TOTAL = "total"
 """The variable that stands for the sum in `Contraction.finish`."""
 
-_SUMS = ("float32", "float16")
+_SUMS = ("float32", "float16", "int32")
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Contraction:
     """For each point of `batch`, `rows` and `columns`, `finish` is stored where `stored`, a load, would read, and in it
     the variable TOTAL is the sum of `left` * `right` over `inner`.
 
-    `left` depends on batch, rows and inner, `right` on batch, columns and inner; both are float32. The axes of each
-    group are in the order of the output. `dtype` is the sum's in the operator's program.
+    `left` depends on batch, rows and inner, `right` on batch, columns and inner; both are float32, or int32 as the sum
+    is. The axes of each group are in the order of the output. `dtype` is the sum's in the operator's program.
     """
 
     axes: tuple[Index, ...]
@@ -142,12 +142,12 @@ def _loads(found: Expression, buffer: str) -> bool:
 
 
 def factors_of(term: Expression) -> tuple[Expression, Expression] | None:
-    """The two factors of a term, in float32, in which products are summed whatever the program's dtype is."""
+    """The two factors of a term; of floats in float32, in which products are summed whatever the program's dtype is."""
     while term.kind == "cast" and term.operands[0].dtype in FLOATS:
         term = term.operands[0]
     if term.kind != "mul" or term.dtype not in _SUMS:
         return None
-    left, right = map(widened, term.operands)
+    left, right = term.operands if term.dtype == "int32" else map(widened, term.operands)
     return left, right
 
 

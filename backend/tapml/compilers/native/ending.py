@@ -42,9 +42,9 @@ class Parts:
         )
 
 
-def head_of_finish(batch: str, fours: bool) -> str:
+def head_of_finish(batch: str, fours: bool, scalar: str = "f32") -> str:
     """Of the function that is given a sum, or four of columns beside each other."""
-    name, kind = ("finish4", "vec4<f32>") if fours else ("finish", "f32")
+    name, kind = ("finish4", f"vec4<{scalar}>") if fours else ("finish", scalar)
     return f"fn {name}({batch} : i32, row : i32, column : i32, total : {kind})"
 
 
@@ -61,7 +61,7 @@ class Ending(Factors):
     def _four_columns(self) -> str | None:
         """The axis along which four columns are four elements of the output beside each other; None where they are
         not."""
-        return self._by_fours(self._ends[2][-1] if self._ends[2] else None, self._store)
+        return self._in_fours(self._ends[2][-1] if self._ends[2] else None, self._store)
 
     def _bind_end(self, lane: str | None, taken: Collection[str] = ()) -> None:
         """What follows the sums, and the output: as vec4 where four columns are always whole vectors of it. `taken`:
@@ -78,7 +78,8 @@ class Ending(Factors):
     def _finish(self, lane: str | None = None) -> str:
         """The function that stores what becomes of a sum, or, along `lane`, of four."""
         found, writer = self._found, self._writer(lane)
-        writer.lines.append(f"{head_of_finish('batch', lane is not None)} {{")
+        whole = found.dtype == "int32"
+        writer.lines.append(f"{head_of_finish('batch', lane is not None, 'i32' if whole else 'f32')} {{")
         writer.line(f"if (row >= {self._count(found.rows)} || column >= {self._count(found.columns)}) {{")
         writer.line("  return;")
         writer.line("}")
@@ -86,7 +87,7 @@ class Ending(Factors):
             self._decoded(writer, axes, name)
         kind = wgsl_type(found.dtype)
         kind = f"vec4<{kind}>" if lane else kind
-        total = "total" if found.dtype == "float32" else f"{kind}(total)"
+        total = "total" if whole or found.dtype == "float32" else f"{kind}(total)"
         if lane:
             writer.quad = f"{tight(writer.variables[lane])} / 4"
             writer.varying = {TOTAL}

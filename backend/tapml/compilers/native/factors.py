@@ -76,7 +76,7 @@ class Factors:
         """Where it reads, in elements."""
         return self._indices.flat(load.operands, self._buffers[str(load.value)].shape)
 
-    def _by_fours(self, axis: Index | None, stored: Expression) -> str | None:
+    def _in_fours(self, axis: Index | None, stored: Expression) -> str | None:
         """The variable of the axis, where four points of it are always four elements of an output beside each other."""
         output = str(stored.value)
         if axis is None or not isinstance(axis.extent, int) or axis.extent % 4:

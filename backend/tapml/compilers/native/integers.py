@@ -92,7 +92,7 @@ def integers_of(indices: Indices, buffers: Any, value: Expression, inner: Sequen
         zero = Expression("constant", codes.dtype, (), 0.0)
         if codes.kind == "sub":
             codes, zero = codes.operands
-        found = _codes(indices, buffers, codes, axis.variable)
+        found = codes_of(indices, buffers, codes, axis.variable)
         groups = [_groups(indices, buffers, part, axis.variable) for part in (scale, zero)]
         if found is not None and None not in groups:
             known = {group for part in groups if part is not None for group in part}
@@ -101,7 +101,7 @@ def integers_of(indices: Indices, buffers: Any, value: Expression, inner: Sequen
     return None
 
 
-def _codes(indices: Indices, buffers: Any, value: Expression, variable: str) -> tuple[Expression, int] | None:
+def codes_of(indices: Indices, buffers: Any, value: Expression, variable: str) -> tuple[Expression, int] | None:
     """The load of the words whose integers these are, and their bits."""
     if value.kind != "cast" or value.operands[0].kind != "bitwise_and":
         return None
@@ -115,7 +115,7 @@ def _codes(indices: Indices, buffers: Any, value: Expression, variable: str) -> 
         return None
     each = _WORD // bits
     place = indices.flat(load.operands, buffers[str(load.value)].shape)
-    word, shift = _divided(variable, "floordiv", each), _divided(variable, "floormod", each)
+    word, shift = divided(variable, "floordiv", each), divided(variable, "floormod", each)
     known = place - indices(word), indices(by) - indices(Expression("mul", "int64", (shift, _integer(bits))))
     if indices.depends(known[0], variable) or known[1].terms:
         return None
@@ -143,7 +143,7 @@ def _groups(indices: Indices, buffers: Any, value: Expression, variable: str) ->
     return found
 
 
-def _divided(variable: str, kind: str, by: int) -> Expression:
+def divided(variable: str, kind: str, by: int) -> Expression:
     return Expression(kind, "int64", (Expression("variable", "int64", (), variable), _integer(by)))
 
 
@@ -183,7 +183,7 @@ class OfIntegers(Factors):
     def _before_words(self, factor: Factor) -> Polynomial:
         """Where a line begins, in words."""
         found, (axis,) = self._integers(factor), factor.inner
-        return self._place(found.words) - self._indices(_divided(axis.variable, "floordiv", found.each))
+        return self._place(found.words) - self._indices(divided(axis.variable, "floordiv", found.each))
 
     def _bind_words(self, factor: Factor, fours: bool = False) -> None:
         """What its functions read, one by one; `fours`: four words at once."""

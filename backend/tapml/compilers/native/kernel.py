@@ -57,6 +57,8 @@ class Found:
     part: int = 0
     matrices: bool = False
     """Whether it is for devices that have subgroup matrices."""
+    dots: bool = False
+    """Whether it is for devices that have WGSL's `dot4I8Packed`."""
     padded: frozenset[str] = frozenset()
     """Temporaries whose rows end with zeros, so that they are of whole vectors (packed.py)."""
     textures: Mapping[str, Texture] = field(default_factory=dict)

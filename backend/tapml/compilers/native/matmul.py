@@ -11,6 +11,7 @@ from typing import Any
 from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks, blocks_of, fits
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
+from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
@@ -50,6 +51,8 @@ def matmul(
     indices, made, shape = known
     batch, rows, columns, inner = shape.batch, shape.rows, shape.columns, shape.inner
     check_counts(indices, (batch, rows, columns))
+    if made.dtype == "int32":
+        return _of_words(found, made, indices, shape, chosen)
     if found.matrices and min(rows, columns) > MOST_ROWS and inner >= SIDE:
         fast = _by_matrices(found, made, indices, (batch, rows, columns, inner), chosen, packed)
         if fast is not None:
@@ -76,8 +79,8 @@ def matmul(
         word_split = chosen if isinstance(chosen, WordSplit) else _word_split(found, made, indices, rows, integers)
         if word_split.fits(rows):
             text = Text(found, found.entry_point, indices, OWN_NAMES)
-            of_words = ProductOfIntegers(text, made, word_split.columns == 4, word_split.fours)
-            return [skinny_integers(of_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
+            by_words = ProductOfIntegers(text, made, word_split.columns == 4, word_split.fours)
+            return [skinny_integers(by_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and not hooks.right_along:
@@ -101,6 +104,25 @@ def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, in
     probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
     by_fours = probe.by_four_words and (integers.bits == 8 or narrowed(made.left) is not None)
     return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours)
+
+
+def _of_words(
+    found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Tile | Split | WordSplit | Blocks | None
+) -> list[Launch] | None:
+    """The dispatch of a product of 8-bit integers, of which four are in a word; None for other integers."""
+    if not of_words(made, indices, found.buffers) or found.textures:
+        return None
+    batch, rows, columns, words = shape.batch, shape.rows, shape.columns, -(-shape.inner // EACH)
+    hooks = ProductOfWords(Text(found, found.entry_point, indices, OWN_NAMES), made)
+
+    def count(height: int, width: int) -> tuple[Any, int]:
+        return _count(made, indices, height, width)
+
+    if shape.tiled:
+        tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch, words, across=False)
+        return [tiled(hooks, dataclasses.replace(tile, splits=1), count, DOTS[found.dots])]
+    split = chosen if isinstance(chosen, Split) else split_of(columns, words, batch, along=True)
+    return [skinny(hooks, rows, split, count, DOTS[found.dots])]
 
 
 _OF_TEXELS = Tile(4, 4, 8, 8)

@@ -20,6 +20,20 @@ fn accumulated(sum : f32, a : vec4<f32>, b : vec4<f32>) -> f32 {
 }
 """
 
+
+@dataclass(frozen=True)
+class Kind:
+    """What sums and vectors of four are in a template's text, and the function that adds up the products of two
+    vectors."""
+
+    scalar: str
+    zero: str
+    vector: str
+    accumulated: str
+
+
+NUMBERS = Kind("f32", "0.0", "vec4<f32>", ACCUMULATED)
+
 NUMBER = "@builtin(local_invocation_index) number : u32"
 
 Count = Callable[[int, int], tuple[Any, int]]
@@ -34,7 +48,7 @@ OWN_NAMES = (
     "halved", "first_of", "past", "part", "parts", "share", "split", "begin", "end", "element",
     "right_fast", "right_slow", "right_word", "right_scale", "right_zero", "scale", "zero", "bits", "above", "places",
     "of", "left_rest", "left_rest8", "right_rest", "right_first", "left_rest_part", "right_rest_part", "point",
-    "low_four", "eight_of", "first_bits", "slot", "read", "at",
+    "low_four", "eight_of", "first_bits", "slot", "read", "at", "dot4", "n",
 )  # fmt: skip
 """Those that the templates' texts have."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from tapml.compilers.native.elementwise import bind
 from tapml.compilers.native.kernel import Found, Text, check_counts, times
@@ -42,6 +43,11 @@ INNER = ("x", "y", "z", "w")
 _OWN = ("row", "rows", "at", "lane", "inside", "group", "groups", "local", "half", "n", "partial", *OUTER, *INNER)
 
 
+def length_of(step: Step) -> Any:
+    """How many elements of a row it goes over, an expression."""
+    return times(*(index.extent for index in step.inner))
+
+
 class RowLayout:
     """`along`: the elements of a row lie beside each other; else those of neighbouring rows do, or none. `_turned`:
     invocations beside each other have rows beside each other, and those that share a row are farther apart."""
@@ -52,9 +58,11 @@ class RowLayout:
         self._found = found
         self._indices = indices
         self._steps = steps
-        inner = next(step.inner for step in steps if step.inner)
+        first = next(step for step in steps if step.inner)
         self._count = times(*(index.extent for index in steps[0].outer))
-        self._length = times(*(index.extent for index in inner))
+        self._length = length_of(first)
+        # Steps may write rows of another length, as words of several numbers are.
+        alike = all(length_of(step) == self._length for step in steps if step.inner)
         check_counts(indices, [self._count, self._length])
         self._text = Text(found, found.entry_point, indices, taken=_OWN)
         self._outputs = [step for step in steps if step.stage.buffer in found.outputs]
@@ -62,7 +70,7 @@ class RowLayout:
         most = indices.greatest(self._length)
         # A row an invocation, where rows are short, or neighbours read neighbours only so.
         alone = most <= _SHORT or (not along and (most <= _LONG or indices.greatest(self._count) >= _LONG))
-        self._per = 1 if alone and not along else self._bind_wide()
+        self._per = 1 if not alike or (alone and not along) else self._bind_wide()
         longest = -(-min(most, 2**20) // self._per)
         self._lanes = min(lanes or self._own_lanes(longest), 1 << int(math.log2(found.threads)))
         if alone:
@@ -74,7 +82,7 @@ class RowLayout:
             self._turned, self._lanes, self._together = True, shared, _COLUMNS
         self._turns = -(-longest // self._lanes)
         fixed = isinstance(self._length, int)
-        self._keeps = fixed and self._turns <= (_KEPT_FOURS if self._per == 4 else 2 * _KEPT_FOURS)
+        self._keeps = fixed and alike and self._turns <= (_KEPT_FOURS if self._per == 4 else 2 * _KEPT_FOURS)
         self._even = fixed and longest % self._lanes == 0
         self._numbers = Numbering()
         self._arrays: dict[int, str] = {}

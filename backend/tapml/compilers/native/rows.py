@@ -14,7 +14,7 @@ from typing import Any
 from tapml.compilers.native.combining import combined, identity
 from tapml.compilers.native.elementwise import decompose
 from tapml.compilers.native.kernel import GROUP, GROUPS, LOCAL, Found, Launch, ceildiv, grid_of, product
-from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout
+from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout, length_of
 from tapml.compilers.native.row_steps import Step, is_product, reads_along, steps_of_rows
 from tapml.compilers.native.stages import loads, parts, variables_of
 from tapml.compilers.native.words import bare, literal, wgsl_type
@@ -32,7 +32,7 @@ def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
     if steps is None:
         return None
     reduced = [step for step in steps if step.stage.combine]
-    sizes = {str(product(indices, [index.extent for index in step.inner]).terms) for step in steps if step.inner}
+    sizes = {str(product(indices, [index.extent for index in step.inner]).terms) for step in reduced if step.inner}
     if len(sizes) != 1 or any(is_product(indices, step, found) for step in reduced):
         return None
     along = any(reads_along(indices, step, found) for step in reduced)
@@ -136,7 +136,7 @@ class _Rows(RowLayout):
     def _loop(self, step: Step, body: Any) -> None:
         """`body(writer)` at each element of the row that a lane has, four at once where `per` is 4."""
         writer = self._writer
-        length = self._indices.size(self._length).divided(self._per)
+        length = self._indices.size(length_of(step)).divided(self._per)
         end = bare(writer.polynomial(length))
         writer.lane = step.inner[-1].variable if self._per == 4 else None
         # What other loops ask for is written there.
@@ -168,9 +168,10 @@ class _Rows(RowLayout):
         """Turns of a long row that all lanes have, several at a time, so that what these read is on its way together.
         The text of where the others begin; None where there are none."""
         writer, lanes = self._writer, self._lanes
-        if not isinstance(self._length, int):
+        length = length_of(step)
+        if not isinstance(length, int):
             return self._lane_text
-        longest = -(-self._length // self._per)
+        longest = -(-length // self._per)
         whole = longest // (lanes * AT_ONCE) * AT_ONCE
         if whole:
             with writer.block(f"for (var n = 0; n < {whole}; n += {AT_ONCE}) {{"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tapml.compilers.native.factors import last
 from tapml.compilers.native.halves import HalvesOfRight
 from tapml.compilers.native.kernel import Launch, grid_of
-from tapml.compilers.native.product import ACCUMULATED, Count, Hooks, numbered, tiles
+from tapml.compilers.native.product import ACCUMULATED, NUMBERS, Count, Hooks, Kind, numbered, tiles
 
 MOST_ROWS = 8
 INVOCATIONS = 256
@@ -133,12 +133,13 @@ class _Vectors:
                     yield f"{name} = fma({four}, {half}, {name});"
 
 
-def skinny(hooks: Hooks, rows: int, split: Split, count: Count) -> Launch:
-    """The dispatch of a product of so many rows; `count` says how many workgroups of a tile it takes."""
+def skinny(hooks: Hooks, rows: int, split: Split, count: Count, of: Kind = NUMBERS) -> Launch:
+    """The dispatch of a product of so many rows; `count` says how many workgroups of a tile it takes, `of` what is
+    multiplied: vectors of four columns, and of eight, are of numbers."""
     vectors = _Vectors(split, hooks.right_across, isinstance(hooks, HalvesOfRight))
     product = hooks.product(vectors.turn)
     many, wide = range(rows), vectors.wide
-    kind, zero = ("vec4<f32>", "vec4<f32>()") if wide > 1 else ("f32", "0.0")
+    kind, zero = ("vec4<f32>", "vec4<f32>()") if wide > 1 else (of.scalar, of.zero)
     # Invocations beside each other read what lies beside each other.
     place, lane = ("/", "%") if product.right_along else ("%", "/")
     by = split.lanes if product.right_along else split.columns
@@ -171,7 +172,7 @@ def skinny(hooks: Hooks, rows: int, split: Split, count: Count) -> Launch:
         f"Each workgroup computes {wide * split.columns} columns of all {rows} rows. {split.lanes} invocations share\n"
         f"the inner axis of {what}, and add up what they have in workgroup memory."
     )
-    helpers = f"{ACCUMULATED}\n{_WIDENED}" if vectors.eights else ACCUMULATED
+    helpers = f"{ACCUMULATED}\n{_WIDENED}" if vectors.eights else of.accumulated
     if isinstance(hooks, HalvesOfRight):
         helpers = "\n".join([helpers, *hooks.helpers.values()])
     return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tapml.compilers.native.factors import last
 from tapml.compilers.native.kernel import Launch, grid_of, times
-from tapml.compilers.native.product import Count, Hooks, numbered, shared_out, tiles
+from tapml.compilers.native.product import NUMBERS, Count, Hooks, Kind, numbered, shared_out, tiles
 from tapml.compilers.native.tiles import DEPTH, Tile
 
 _VECTORS = DEPTH // 4
@@ -122,8 +122,8 @@ def _plus(text: str, number: int) -> str:
     return f"{text} + {number}" if text and number else text or str(number)
 
 
-def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
-    """The dispatch of a product; `count` says how many workgroups of a tile it takes."""
+def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launch:
+    """The dispatch of a product; `count` says how many workgroups of a tile it takes, `kind` what is multiplied."""
     product = hooks.product(DEPTH)
     way = product.left_along, product.left_across, "row", product.rows
     left = _Part("left", tile.height, tile.rows, tile.invocations, *way)
@@ -133,7 +133,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
     splits = tile.splits
     grid, group = grid_of(times(workgroups, splits), most * splits)
     shared = [
-        f"var<workgroup> {part.name}_part : array<array<vec4<f32>, {part.stride}>, {part.groups}>;"
+        f"var<workgroup> {part.name}_part : array<array<{kind.vector}, {part.stride}>, {part.groups}>;"
         for part in (left, right)
     ]
     place = f"(tile / {splits})" if splits > 1 else "tile"
@@ -152,9 +152,9 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
         f"let row = {place} / column_tiles % row_tiles * {tile.height};",
         f"let column = {place} % column_tiles * {tile.width};",
         "",
-        *(f"var sum_{i}_{j} = 0.0;" for i in range(tile.rows) for j in range(tile.columns)),
+        *(f"var sum_{i}_{j} = {kind.zero};" for i in range(tile.rows) for j in range(tile.columns)),
         "",
-        *(f"var {part.name}_{share} : vec4<f32>;" for part in (left, right) for share in range(part.shares)),
+        *(f"var {part.name}_{share} : {kind.vector};" for part in (left, right) for share in range(part.shares)),
         "",
         "// What a step multiplies was read in the one before it.",
         f"for (var k = {begin}; k < {end}; k += {DEPTH}) {{",
@@ -169,7 +169,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
         "  workgroupBarrier();",
         "}",
         "",
-        *_finished(hooks, tile, left, right, batch),
+        *_finished(hooks, tile, left, right, batch, kind),
     )
     comment = (
         f"Each workgroup computes {tile.height} x {tile.width} elements, each invocation {tile.rows} x "
@@ -178,15 +178,15 @@ def tiled(hooks: Hooks, tile: Tile, count: Count) -> Launch:
     )
     if splits > 1:
         comment += f"\n{splits} workgroups share out the inner axis of each tile."
-    return hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations)
+    return hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations, helpers=kind.accumulated)
 
 
-def _finished(hooks: Hooks, tile: Tile, left: _Part, right: _Part, batch: str) -> Iterable[str]:
+def _finished(hooks: Hooks, tile: Tile, left: _Part, right: _Part, batch: str, kind: Kind) -> Iterable[str]:
     for i in range(tile.rows):
         if hooks.by_four_columns:
             for j in range(0, tile.columns, 4):
                 four = ", ".join(f"sum_{i}_{j + n}" for n in range(4))
-                yield f"finish4({batch}, {left.line('y', i)}, {right.line('x', j)}, vec4<f32>({four}));"
+                yield f"finish4({batch}, {left.line('y', i)}, {right.line('x', j)}, vec4<{kind.scalar}>({four}));"
         else:
             for j in range(tile.columns):
                 yield f"finish({batch}, {left.line('y', i)}, {right.line('x', j)}, sum_{i}_{j});"

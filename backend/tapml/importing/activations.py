@@ -1,0 +1,128 @@
+"""Activations as 8-bit integers with a scale for each row, made as the model runs, and their products with weights that
+are 8-bit integers: sums of whole numbers, which are exact.
+
+A row `[inner]` is stored as that of a weight is: words uint32 `[ceil(inner / 4)]`, the first integer in the lowest
+bits, of which 128 stands for 0, and a scale float32, its greatest absolute value over 127. An element is the nearest
+integer to what it is in units of the scale, the upper one of two that are as near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx
+
+from tapml.errors import InputError
+from tapml.importing.kernel_calls import call
+from tapml.importing.quantise import INT8
+from tapml.text import meant
+
+MODES = ("int8",)
+"""What activations may be rounded to."""
+
+ROWS, ROUNDED = "int8_rows", "int8_rounded"
+"""Operators: what gives words and scales of rows, and what gives the numbers that these stand for."""
+
+LARGEST = INT8.largest
+"""The integer that the greatest of a row becomes."""
+
+LEAST = 2.0**-100
+"""A row with nothing greater has the scale of this number: a scale is a normal number, and so is its inverse."""
+
+MOST_TERMS = 2**31 // (128 * 128)
+"""Of a sum of products that an int32 holds whatever they are."""
+
+
+def check_activations(activations: str, quantise: str | None) -> None:
+    """Raise InputError for activations that cannot be asked for with these weights."""
+    if activations not in MODES:
+        raise InputError(
+            f"there is no --activations {activations}{meant(activations, MODES) or ':'} it is {', '.join(MODES)}"
+        )
+    if quantise is None:
+        raise InputError(
+            f"--activations {activations} is for products with weights of 8 bits: give --quantise q8 or q844, too"
+        )
+
+
+def packed_rows(data: Any) -> list[Any]:
+    """Words uint32 `[..., ceil(inner / 4)]` and scales float32 `[..., 1]` of `data` `[..., inner]`."""
+    *rows, inner = data.shape
+    greatest, number = _row(data)
+
+    def word(*at: Any) -> Any:
+        *row, place = at
+        found: Any = tirx.const(0, "uint32")
+        for n in range(INT8.each):
+            k = place * INT8.each + n
+            inside = tirx.const(True) if int(inner) % INT8.each == 0 else k < inner
+            code = tirx.if_then_else(inside, number(*row, k), tirx.const(0, "int32")) if n else number(*row, k)
+            code = (code + tirx.const(INT8.zero, "int32")).astype("uint32")
+            # A sum, of which it can be told what a device may have in it that rounds one number otherwise.
+            found = found + code * tirx.const(1 << INT8.bits * n, "uint32") if n else code
+        return found
+
+    words = te.compute([*rows, INT8.words(int(inner))], word, "words")
+    scales = te.compute([*rows, 1], lambda *at: greatest(*at[:-1]) / tirx.const(LARGEST, "float32"), "scales")
+    return [words, scales]
+
+
+def rounded(data: Any) -> Any:
+    """The numbers that words and scales of `data` `[..., inner]` stand for."""
+    greatest, number = _row(data)
+
+    def element(*at: Any) -> Any:
+        scale = greatest(*at[:-1]) / tirx.const(LARGEST, "float32")
+        return (number(*at).astype("float32") * scale).astype(data.dtype)
+
+    return te.compute(data.shape, element, "rounded")
+
+
+def _row(data: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The greatest absolute value of a row, or LEAST, and the integer of an element."""
+    *rows, inner = data.shape
+    k = te.reduce_axis((0, inner), name="k")
+    sizes = te.compute(rows, lambda *at: te.max(tirx.abs(data(*at, k).astype("float32")), axis=k), name="greatest")
+
+    def greatest(*row: Any) -> Any:
+        return tirx.max(sizes(*row), tirx.const(LEAST, "float32"))
+
+    def number(*at: Any) -> Any:
+        steps = data(*at).astype("float32") * (tirx.const(LARGEST, "float32") / greatest(*at[:-1]))
+        return tirx.floor(steps + tirx.const(0.5, "float32")).astype("int32")
+
+    return greatest, number
+
+
+def product(words: Any, scales: Any, weight: Any, weight_scales: Any, inner: int, dtype: str) -> Any:
+    """Of packed rows and a packed weight `[columns, inner]`, the sums of integers times both scales, in `dtype`."""
+    columns = weight.shape[0]
+    k = te.reduce_axis((0, inner), name="k")
+    left = te.compute([*words.shape[:-1], inner], lambda *at: _integer(words, at), "numbers")
+    right = te.compute([columns, inner], lambda *at: _integer(weight, at), "weights")
+    shape = [*words.shape[:-1], columns]
+    total = te.compute(shape, lambda *at: te.sum(left(*at[:-1], k) * right(at[-1], k), axis=k), "total")
+
+    def element(*at: Any) -> Any:
+        scaled = total(*at).astype("float32") * scales(*at[:-1], 0) * weight_scales(at[-1], 0)
+        return scaled.astype(dtype)
+
+    return te.compute(shape, element, "matmul")
+
+
+def _integer(words: Any, at: Any) -> Any:
+    kind, (*row, k) = INT8, at
+    shift = tirx.Cast("uint32", tirx.floormod(k, kind.each) * kind.bits)
+    code = (words(*row, tirx.floordiv(k, kind.each)) >> shift) & tirx.const(2**kind.bits - 1, "uint32")
+    return code.astype("int32") - tirx.const(kind.zero, "int32")
+
+
+def converters() -> dict[str, Callable[[Any, Any], Any]]:
+    """By the operator's name as torch.export spells it (hf_rounded.py defines it)."""
+    return {f"{ROUNDED}.default": _node}
+
+
+def _node(node: Any, importer: Any) -> Any:
+    (data,) = (importer.env[argument] for argument in node.args)
+    return call(importer.block_builder, rounded, [data], name=ROUNDED, alone=True)

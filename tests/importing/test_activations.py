@@ -1,0 +1,154 @@
+"""Activations that are rounded to 8-bit integers: what that gives, and decoders whose linear layers do it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from tapml.errors import InputError
+from tapml.importing import import_decoder, import_unweighted
+from tapml.importing.activations import LEAST, packed_rows, rounded
+from tapml.importing.kernel_calls import call
+from tapml.importing.quantise import INT8, Packed, pack
+
+
+def computed(function: object, data: np.ndarray) -> list[np.ndarray]:
+    builder = relax.BlockBuilder()
+    given = relax.Var("x", relax.TensorType(data.shape, str(data.dtype)))
+    with builder.function("main", [given]):
+        with builder.dataflow():
+            result = builder.emit_output(call(builder, function, [given], name="made", alone=True))
+        builder.emit_func_output(result)
+    found = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())["main"](tvm.runtime.tensor(data))
+    return [tensor.numpy() for tensor in (found if hasattr(found, "__len__") else [found])]
+
+
+@pytest.mark.parametrize("inner", [1, 4, 37, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_each_number_is_the_nearest_there_is(inner: int, dtype: str) -> None:
+    data = (np.random.default_rng(0).standard_normal((2, 5, inner)) * 3).astype(dtype)
+    data[0, 1] = 0
+    data[1, 2, 0] = 300
+    words, scales = computed(packed_rows, data)
+    assert words.shape == (2, 5, -(-inner // 4))
+    assert scales.shape == (2, 5, 1)
+    found = Packed(INT8, (10, inner), words.reshape(10, -1), scales.reshape(10, 1)).array().reshape(data.shape)
+    wide = data.astype(np.float32)
+    assert (np.abs(found - wide) <= 0.5001 * scales).all()
+    greatest = np.abs(wide).max(-1, keepdims=True)
+    np.testing.assert_allclose(scales, np.maximum(greatest, LEAST) / 127, rtol=1e-6)
+    assert (found[0, 1] == 0).all()
+    (same,) = computed(rounded, data)
+    np.testing.assert_allclose(same, found.astype(dtype), rtol=1e-6 if dtype == "float32" else 1e-3)
+
+
+def test_what_is_left_of_a_word_stands_for_zeros() -> None:
+    words, _ = computed(packed_rows, np.full((1, 5), -2, np.float32))
+    assert [hex(word) for word in words[0]] == ["0x1010101", "0x80808001"]
+
+
+def test_of_two_integers_that_are_as_near_it_is_the_upper_one() -> None:
+    words, _ = computed(packed_rows, np.float32([[127, 0.5, 1.5, -0.5]]))
+    assert [*words.view(np.uint8)[0]] == [255, 129, 130, 128]
+
+
+def test_weights_are_the_same_numbers_as_others_of_8_bits() -> None:
+    weight = np.random.default_rng(0).standard_normal((40, 45)).astype(np.float32)
+    packed = pack(weight, INT8, "w")
+    codes = packed.words.view(np.uint8)[:, :45].astype(int)
+    assert {codes.min(), codes.max()} == {1, 255}
+    assert np.abs(packed.array() - weight).max() <= packed.scales.max() / 2 * 1.001
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_decoder(tmp_path: Path) -> None:
+    from decoders import decoder
+    from tapml.carving.carve import carve
+
+    config = decoder("grouped queries", tmp_path)
+    given = {"prompt": [3, 17, 42, 99, 7], "steps": 1, "capacity": 32, "chunk": 4}
+    model = import_decoder(config, **given, quantise="q8", activations="int8")
+    assert model.quantised is not None
+    assert model.quantised.cost is not None
+    found = model.quantised.cost["logits"]
+    weights = import_decoder(config, **given, quantise="q8").quantised
+    assert weights is not None
+    assert weights.cost is not None
+    assert 0.5 * weights.cost["logits"]["kl_divergence"] < found["kl_divergence"] < 1
+    notes = model.provenance["notes"]
+    assert isinstance(notes, list)
+    assert any("with these activations are rounded to integers of 8 bits (int8)" in note for note in notes)
+    suite = carve(model, tmp_path / "decoder.suite", name="decoder")
+    assert suite.manifest["oracle"]["agrees"]
+    assert suite.manifest["oracle"]["operators"]["held"] == suite.manifest["oracle"]["operators"]["of"]
+    assert suite.manifest["model"]["quantised"]["activations"] == "int8"
+    assert {weight["kind"] for weight in suite.manifest["model"]["quantised"]["weights"]} == {"q8"}
+    called = Counter(name.rstrip("0123456789") for name in suite.kernels)
+    assert called["int8_rows"]
+    assert called["int8_matmul"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_decoder_without_weights(tmp_path: Path) -> None:
+    """Products that have the same input share its rows: 4 in a layer, and those before the logits."""
+    from decoders import decoder
+
+    config = decoder("grouped queries", tmp_path)
+    model = import_unweighted(config, quantise="q8", activations="int8")
+    assert model.quantised is not None
+    layers = sum(weight.name.endswith("q_proj.weight") for weight in model.quantised.weights)
+    values = [binding.value for block in model.module["main"].body.blocks for binding in block.bindings]
+    names = [str(value.args[0].name_hint) for value in values if hasattr(value, "args") and "call_tir" in str(value.op)]
+    rows = sum(name.startswith("int8_rows") for name in names)
+    products = sum(name.startswith("int8_matmul") for name in names)
+    assert rows == 4 * layers + 1
+    assert products == 7 * layers + 1 == model.quantised.products
+
+
+@pytest.mark.torch
+def test_what_has_no_products_of_integers_is_refused(tmp_path: Path) -> None:
+    from decoders import decoder
+
+    config = decoder("grouped queries", tmp_path)
+    with pytest.raises(InputError, match="none of its weights is such: give --quantise q8 or q844"):
+        import_unweighted(config, quantise="q4f16", activations="int8")
+    with pytest.raises(InputError, match="give --quantise q8 or q844, too"):
+        import_unweighted(config, activations="int8")
+    with pytest.raises(InputError, match="there is no --activations int4, did you mean int8"):
+        import_decoder(config, quantise="q8", activations="int4")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_model_that_comes_with_tapml(tmp_path: Path) -> None:
+    """Of real weights: what it costs, and that all its kernels are right on a device."""
+    from tapml.carving.carve import carve
+    from tapml.cli.generate_command import folder_of
+    from tapml.compilers.choose import CHOICES
+    from tapml.jobs.job import JobSpecification, run_job
+    from tapml.server import Server
+    from tapml.validation.context import JobContext
+
+    given = {"prompt": "It was a dark and stormy night", "steps": 1, "quantise": "q8", "activations": "int8"}
+    model = import_decoder(folder_of("tiny"), **given)
+    suite = carve(model, tmp_path / "tiny.suite", name="tiny", compilers=CHOICES["native"])
+    assert suite.manifest["oracle"]["agrees"]
+    found = suite.manifest["model"]["quantised"]["cost"]["logits"]
+    assert found["tokens"] == 70
+    assert found["agree"] >= 68
+    assert found["kl_divergence"] < 0.005
+    dots = [name for name in suite.kernels if suite.bundle(name)["variants"][0]["name"] == "256+dots"]
+    assert len(dots) >= 8
+    with Server() as server:
+        context = JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)
+        document = run_job(
+            JobSpecification(kind="validation", devices=["node-dawn"], save=False, record=False), context
+        )
+    assert {test["verdict"] for test in document["tests"]} == {"pass"}
