@@ -14,6 +14,7 @@ from tapml.compilers.auto.in_place import is_better
 from tapml.compilers.choose import CHOICES, moves_in_place
 from tapml.errors import InputError
 from tapml.lowering.in_place import Accepts
+from tapml.lowering.operator import Operator
 
 
 def kernels_of(shapes: dict[str, tuple[Any, ...]], body: Body, accepts: Accepts = is_better, n: int = 3) -> list[str]:
@@ -147,3 +148,20 @@ def test_what_cannot_be_lowered_with_moves_in_place_is_lowered_without() -> None
     shapes = {"x": (5, 7)}
     assert len(kernels_of(shapes, body, lambda *_: True)) == 1
     assert kernels_of(shapes, body, failing) == kernels_of(shapes, body, lambda *_: False)
+
+
+def test_of_each_part_of_a_split_it_is_asked_once() -> None:
+    """What asking takes grows with the parts, for each question makes kernels."""
+    asked: list[tuple[str, str]] = []
+
+    def accepts(move: Operator, reader: Operator, both: Operator, readers: int) -> bool:
+        asked.append((move.name, reader.name))
+        return is_better(move, reader, both, readers)
+
+    def body(emit: Any, x: Any) -> list[Any]:
+        parts = emit(op.split(x, 12, axis=1))
+        norms = [emit(op.nn.softmax(emit(parts[number]))) for number in range(12)]
+        return [op.multiply(norm, relax.const(float(number + 2))) for number, norm in enumerate(norms)]
+
+    assert len(kernels_of({"x": (8, 96)}, body, accepts)) == 12
+    assert len(asked) == len(set(asked)) == 12

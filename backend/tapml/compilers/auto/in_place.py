@@ -30,11 +30,12 @@ def is_better(move: Operator, reader: Operator, both: Operator, readers: int) ->
         return False
     least = {symbol.name: symbol.minimum for symbol in both.symbols}
     most = {symbol.name: symbol.maximum for symbol in both.symbols}
+    judged = [least] if least == most else [least, most]
     for place in range(-len(before), 0):
         if len(after[place]["launches"]) > len(before[place]["launches"]):
             return False
         of_each = [(kernel, -1 if kernel is kernels[0] else place) for kernel in kernels if kernel is not None]
-        for sizes in (least, most):
+        for sizes in judged:
             times = [time for kernel, at in of_each if (time := _expected(kernel, at, sizes)) is not None]
             if len(times) < len(of_each):
                 return False
