@@ -2,8 +2,7 @@
 
     PYTHONPATH=build/litert python -m benchmarks.whole_models.litert model.onnx inputs.npz model.tflite
 
-A process of its own: litert-torch wants another pydantic than tapml. Numbers are float32; LiteRT makes float16 of them
-where it is asked for that.
+A process of its own: litert-torch wants another pydantic than tapml.
 """
 
 from __future__ import annotations
@@ -66,7 +65,6 @@ _OPERATORS: Mapping[str, Callable[[list[Tensor], Attributes], Tensor]] = {
     "Sub": lambda x, a: x[0] - x[1],
     "Mul": lambda x, a: x[0] * x[1],
     "Div": lambda x, a: x[0] / x[1],
-    "Cast": lambda x, a: x[0],  # between float32 and float16, which is float32 here
     "Sigmoid": lambda x, a: torch.sigmoid(x[0]),
     "Erf": lambda x, a: torch.erf(x[0]),
     "Gather": lambda x, a: functional.embedding(x[1], x[0]),
@@ -114,8 +112,7 @@ class Nodes(torch.nn.Module):
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    found = torch.from_numpy(array.copy())
-    return found.float() if found.is_floating_point() else found
+    return torch.from_numpy(array.copy())
 
 
 def main(onnx: Path, inputs: Path, output: Path) -> None:

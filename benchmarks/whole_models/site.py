@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,12 +59,7 @@ def _model(folder: Path, model: Whole, *, half: bool, small: bool) -> None:
     session = onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
     (result,) = session.run(None, dict(inputs))
     np.savez(folder / "inputs.npz", **inputs)
-    if (LITERT / ".ready").is_file():
-        convert = [sys.executable, "-m", "benchmarks.whole_models.litert", str(onnx), str(folder / "inputs.npz")]
-        where = {**os.environ, "PYTHONPATH": str(LITERT)}
-        subprocess.run([*convert, str(folder / "model.tflite")], env=where, cwd=ROOT, check=True)
-    else:
-        print(f"without LiteRT: `make {LITERT.relative_to(ROOT)}/.ready` gets its converter", file=sys.stderr)
+    _litert(folder, model, small=small)
     for compiler in COMPILERS:
         build = [sys.executable, "-m", "tapml", "build", str(onnx), "--inputs", str(folder / "inputs.npz")]
         subprocess.run([*build, "--compiler", compiler, "-o", str(folder / f"{compiler}.tapml")], check=True)
@@ -77,3 +73,16 @@ def _model(folder: Path, model: Whole, *, half: bool, small: bool) -> None:
     }
     # Last: a model with it is whole.
     put(folder / "asked.json", json.dumps(facts).encode())
+
+
+def _litert(folder: Path, model: Whole, *, small: bool) -> None:
+    """Write model.tflite: of float32, which LiteRT computes in float16 where it is asked to."""
+    if not (LITERT / ".ready").is_file():
+        print(f"without LiteRT: `make {LITERT.relative_to(ROOT)}/.ready` gets its converter", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        onnx, inputs = Path(temporary) / "model.onnx", Path(temporary) / "inputs.npz"
+        np.savez(inputs, **model.write(onnx, False, small))
+        convert = [sys.executable, "-m", "benchmarks.whole_models.litert", str(onnx), str(inputs)]
+        where = {**os.environ, "PYTHONPATH": str(LITERT)}
+        subprocess.run([*convert, str(folder / "model.tflite")], env=where, cwd=ROOT, check=True)
