@@ -71,7 +71,7 @@ help:
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-transforms  transforms of models, kernels that only move elements, their bytes; what becomes of operators of ONNX; ten minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
-	@echo 'make bench-whole-models  GPU time of whole models in @tapml/runtime, ONNX Runtime Web and TensorFlow.js, side by side (MODELS="minilm-1 ..." HALF=1 SMALL=1 DOCS=)'
+	@echo 'make bench-whole-models  GPU time of whole models in @tapml/runtime, ONNX Runtime Web, TensorFlow.js and LiteRT.js, side by side (MODELS="minilm-1 ..." HALF=1 SMALL=1 DOCS=)'
 	@echo 'make bench-llama  GPU time of prefill and decode of a Llama of the shape of 3.2 3B, by how its weights are stored, in Dawn in node (SMALL=1 PACK=FILE.tar.gz JSON=FILE DOCS=)'
 	@echo 'make bench-batches  tokens per second of 1, 2, 4 and 8 texts of tiny, in one call and as sequences (DEVICE=node-dawn)'
 	@echo 'make bench-draws  tokens per second of tiny, and how long the GPU waits: greedily, drawn by the device, by the page, a minute'
@@ -323,8 +323,19 @@ bench-plan: setup-dev build/diffusers/.ready
 bench-generation: setup-dev
 	$(BIN)/python -m benchmarks.web_generation --rounds $(or $(ROUNDS),5) $(if $(DOCS),--docs $(DOCS))
 
+# What makes LiteRT's models of PyTorch's, by itself: it wants another pydantic than tapml.
+build/litert/.ready:
+	@$(STEP) litert 'litert-torch' $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	  --target build/litert litert-torch==0.10.0 ai-edge-litert==2.3.0 ai-edge-quantizer==0.10.0 litert-converter==0.5.0 \
+	  litert-lm-builder==0.18.1 torchao==0.18.0 jax==0.10.2 jaxlib==0.10.2 jaxtyping==0.3.11 kagglehub==1.0.3 \
+	  kagglesdk==0.1.38 multipledispatch==1.0.0 fire==0.7.1 sentencepiece==0.2.3 absl-py==2.5.1 tabulate==0.10.0 \
+	  immutabledict==4.2.1 backports.strenum==1.2.8 lark==1.3.1 xdsl==0.28.0 ordered-set==4.1.0 termcolor==3.3.0 \
+	  opt-einsum==3.4.0 wadler-lindig==0.1.8 pydantic==2.11.10 pydantic-core==2.33.2 typing-extensions==4.12.2 \
+	  typing-inspection==0.4.2 tomli==2.5.0 pillow==13.0.0
+	@touch $@
+
 # Needs a GPU to mean something; without one SMALL=1 shows that it runs.
-bench-whole-models: setup-dev
+bench-whole-models: setup-dev build/litert/.ready
 	$(BIN)/python -m benchmarks.whole_models --rounds $(or $(ROUNDS),3) $(if $(JSON),--json $(JSON)) $(if $(DOCS),--docs $(DOCS))
 
 # Likewise. Made once for each state of tapml, in build/llama; PACK=FILE packs it for another machine and measures nothing.

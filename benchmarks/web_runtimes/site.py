@@ -60,6 +60,18 @@ PACKAGES = {
         "e60089ded350de2a7ec0b367bd44c62a516da312d69a84a3f2e1aa3bb31c97e6",
         "Apache-2.0",
     ),
+    "litert": _npm(
+        "@litertjs/core",
+        "2.5.3",
+        "a97660833e9e7e1063c95e12016718881240b14f7438728a2f62785e912d30fd",
+        "Apache-2.0",
+    ),
+    "litert-utils": _npm(
+        "@litertjs/wasm-utils",
+        "2.5.3",
+        "ce2a1f8379c067be49e59752e5a7f40db6be09f6e497f0f11e59f17b515366a7",
+        "Apache-2.0",
+    ),
 }
 """transformers.js with the version of ONNX Runtime Web that it asks for."""
 
@@ -78,11 +90,15 @@ FILES = {
 }
 """Files of the site, and where they are in the packages."""
 
-TFJS = {
+PEERS = {
     "tfjs/tf-core.min.js": ("tfjs", "dist/tf-core.min.js"),
     "tfjs/tf-backend-webgpu.min.js": ("tfjs-webgpu", "dist/tf-backend-webgpu.min.js"),
+    "litert/index.js": ("litert", "dist/index.js"),
+    "litert/litert_wasm_jspi_internal.js": ("litert", "wasm/litert_wasm_jspi_internal.js"),
+    "litert/litert_wasm_jspi_internal.wasm": ("litert", "wasm/litert_wasm_jspi_internal.wasm"),
+    "litert/wasm-utils.js": ("litert-utils", "dist/index.js"),
 }
-"""Likewise, of the sites that have TensorFlow.js."""
+"""Likewise, of the site of whole models alone."""
 
 
 def make_site(folder: Path, packages: Path) -> None:
@@ -109,8 +125,8 @@ def make_site(folder: Path, packages: Path) -> None:
 
 
 def put_packaged(folder: Path, name: str, packages: Path) -> None:
-    """Put one of `FILES` or `TFJS` into a site."""
-    package, inside = {**FILES, **TFJS}[name]
+    """Put one of `FILES` or `PEERS` into a site."""
+    package, inside = {**FILES, **PEERS}[name]
     put(folder / name, _member(archive(PACKAGES[package], packages), f"package/{inside}"))
 
 

@@ -21,6 +21,7 @@ RUNTIMES = {
     "tvm": "the same, TVM's kernels",
     "ort": "ONNX Runtime Web 1.30.0",
     "tfjs": "TensorFlow.js 4.22.0",
+    "litert": "LiteRT.js 2.5.3",
 }
 _MARK = "made by make bench-whole-models"
 _AGREE = {"float32": 1e-3, "float16": 2e-2}

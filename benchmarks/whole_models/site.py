@@ -1,12 +1,13 @@
-"""What the pages are made of: ONNX Runtime Web and TensorFlow.js as npm has them, tapml's runtime, and each model as
-these take it."""
+"""What the pages are made of: the runtimes as npm has them, tapml's own, and each model as these take it."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import numpy as np
 from benchmarks.web_generation.site import ORT
 from benchmarks.web_generation.site import PAGES as OF_GENERATION
 from benchmarks.web_runtimes.site import PAGES as SHARED
-from benchmarks.web_runtimes.site import RUNTIME, TFJS, put, put_packaged
+from benchmarks.web_runtimes.site import PEERS, ROOT, RUNTIME, put, put_packaged
 from benchmarks.whole_models.models import WHOLE, Whole
 from benchmarks.whole_models.tfjs import write_graph
 
 PAGES = Path(__file__).parent / "pages"
+LITERT = ROOT / "build/litert"
+"""litert-torch, which the Makefile puts there."""
 COMPILERS = ("auto", "tvm")
 """By which tapml's models are built."""
 
@@ -28,7 +31,7 @@ def make_site(folder: Path, packages: Path, names: Sequence[str], *, half: bool,
     """Make all that pages load in `folder`, anew but for the models, and give their names. `packages` keeps what was
     downloaded; `names`: of `WHOLE`."""
     folder = folder.resolve()
-    for name in (*ORT, *TFJS):
+    for name in (*ORT, *PEERS):
         put_packaged(folder, name, packages)
     put(folder / "tapml/tapml-runtime.js", RUNTIME.read_bytes())
     for page in (*PAGES.iterdir(), SHARED / "session.js", OF_GENERATION / "passes.js"):
@@ -56,6 +59,7 @@ def _model(folder: Path, model: Whole, *, half: bool, small: bool) -> None:
     session = onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
     (result,) = session.run(None, dict(inputs))
     np.savez(folder / "inputs.npz", **inputs)
+    _litert(folder, model, small=small)
     for compiler in COMPILERS:
         build = [sys.executable, "-m", "tapml", "build", str(onnx), "--inputs", str(folder / "inputs.npz")]
         subprocess.run([*build, "--compiler", compiler, "-o", str(folder / f"{compiler}.tapml")], check=True)
@@ -69,3 +73,16 @@ def _model(folder: Path, model: Whole, *, half: bool, small: bool) -> None:
     }
     # Last: a model with it is whole.
     put(folder / "asked.json", json.dumps(facts).encode())
+
+
+def _litert(folder: Path, model: Whole, *, small: bool) -> None:
+    """Write model.tflite: of float32, which LiteRT computes in float16 where it is asked to."""
+    if not (LITERT / ".ready").is_file():
+        print(f"without LiteRT: `make {LITERT.relative_to(ROOT)}/.ready` gets its converter", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        onnx, inputs = Path(temporary) / "model.onnx", Path(temporary) / "inputs.npz"
+        np.savez(inputs, **model.write(onnx, False, small))
+        convert = [sys.executable, "-m", "benchmarks.whole_models.litert", str(onnx), str(inputs)]
+        where = {**os.environ, "PYTHONPATH": str(LITERT)}
+        subprocess.run([*convert, str(folder / "model.tflite")], env=where, cwd=ROOT, check=True)

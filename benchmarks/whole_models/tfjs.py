@@ -7,24 +7,23 @@ There is no converter from ONNX to tfjs without TensorFlow. ONNX Runtime folds c
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 from onnx import numpy_helper
+
+from benchmarks.whole_models.folded import attribute_of, folded
 
 _WORDS = {np.dtype(np.float32): "float32", np.dtype(np.int32): "int32"}
 
 
 def write_graph(path: Path, folder: Path) -> None:
     """Write tfjs.json and tfjs.bin. Raises ValueError for a convolution that tfjs has not."""
-    graph = _folded(path).graph
+    graph = folded(path).graph
     weights = {one.name: _narrowed(numpy_helper.to_array(one)) for one in graph.initializer}
     nodes = []
     for node in graph.node:
-        attributes = {one.name: _attribute(one) for one in node.attribute}
+        attributes = {one.name: attribute_of(one) for one in node.attribute}
         inputs = [*node.input]
         if node.op_type == "Constant":
             weights[node.output[0]] = _narrowed(attributes["value"])
@@ -44,17 +43,6 @@ def write_graph(path: Path, folder: Path) -> None:
     (folder / "tfjs.json").write_text(json.dumps({"nodes": nodes, "weights": found}))
 
 
-def _folded(path: Path) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    with tempfile.TemporaryDirectory() as folder:
-        options.optimized_model_filepath = f"{folder}/folded.onnx"
-        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return onnx.load(options.optimized_model_filepath)
-
-
 def _turned(weight: np.ndarray, group: int) -> np.ndarray:
     """Of a convolution."""
     if group == 1:
@@ -68,10 +56,3 @@ def _turned(weight: np.ndarray, group: int) -> np.ndarray:
 def _narrowed(array: np.ndarray) -> np.ndarray:
     """Sizes and places fit into int32; the ends of slices that are as large as can be are cut."""
     return np.clip(array, -(2**31), 2**31 - 1).astype(np.int32) if array.dtype == np.int64 else array
-
-
-def _attribute(one: Any) -> Any:
-    value = onnx.helper.get_attribute_value(one)
-    if isinstance(value, onnx.TensorProto):
-        return numpy_helper.to_array(value)
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""make bench-whole-models: what TensorFlow.js is given of an ONNX file."""
+"""make bench-whole-models: what TensorFlow.js and LiteRT are given of an ONNX file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from benchmarks.whole_models.tfjs import write_graph
 from onnx import TensorProto, helper, numpy_helper
@@ -55,3 +56,17 @@ def test_those_of_a_depthwise_one_are_by_channel_and_multiple(tmp_path: Path) ->
 def test_other_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no convolution of 2 groups of 2 channels"):
         written(tmp_path, group=2, channels=2)
+
+
+@pytest.mark.torch
+def test_nodes_as_a_program_of_pytorch_give_what_they_gave(tmp_path: Path) -> None:
+    import torch
+    from benchmarks.carving_models import classifier
+    from benchmarks.whole_models.litert import Nodes
+
+    path = tmp_path / "classifier.onnx"
+    classifier(path, 32)
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    with torch.no_grad():
+        np.testing.assert_allclose(Nodes(path)(torch.from_numpy(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
