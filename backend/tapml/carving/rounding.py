@@ -24,8 +24,8 @@ _UNKNOWN = 16.0
 _OF_BUILTIN = 4.0
 
 _AT_STEPS = 2.0**-17
-"""Relatively, what is given to operators that round to whole numbers is moved by: few numbers lie so near to a step that
-rounding alone takes them over it, and few runs would show none of them."""
+"""Relatively, what is given to operators that round to whole numbers is moved by: few numbers lie so near to a step
+that rounding alone takes them over it, and few runs would show none of them."""
 
 _STEPS = ("round", "floor", "ceil", "trunc", "nearbyint", "rint")
 
