@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training examples
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev setup-field system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-models bench-whole-models bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean bench-transforms
+.PHONY: help setup setup-run setup-dev setup-field system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-models bench-whole-models bench-llama bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean bench-transforms
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -71,7 +71,8 @@ help:
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-transforms  transforms of models, kernels that only move elements, their bytes; what becomes of operators of ONNX; ten minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
-	@echo 'make bench-whole-models  GPU time of whole models in @tapml/runtime and ONNX Runtime Web, side by side (MODELS="minilm-1 ..." HALF=1 SMALL=1 DOCS=)'
+	@echo 'make bench-whole-models  GPU time of whole models in @tapml/runtime, ONNX Runtime Web and TensorFlow.js, side by side (MODELS="minilm-1 ..." HALF=1 SMALL=1 DOCS=)'
+	@echo 'make bench-llama  GPU time of prefill and decode of a Llama of the shape of 3.2 3B, by how its weights are stored, in Dawn in node (SMALL=1 PACK=FILE.tar.gz JSON=FILE DOCS=)'
 	@echo 'make bench-batches  tokens per second of 1, 2, 4 and 8 texts of tiny, in one call and as sequences (DEVICE=node-dawn)'
 	@echo 'make bench-draws  tokens per second of tiny, and how long the GPU waits: greedily, drawn by the device, by the page, a minute'
 	@echo 'make bench-generation  tokens per second of tiny in @tapml/runtime and ONNX Runtime Web, side by side (TOKENS=64 ROUNDS=5 DOCS=)'
@@ -325,6 +326,10 @@ bench-generation: setup-dev
 # Needs a GPU to mean something; without one SMALL=1 shows that it runs.
 bench-whole-models: setup-dev
 	$(BIN)/python -m benchmarks.whole_models --rounds $(or $(ROUNDS),3) $(if $(JSON),--json $(JSON)) $(if $(DOCS),--docs $(DOCS))
+
+# Likewise. Made once for each state of tapml, in build/llama; PACK=FILE packs it for another machine and measures nothing.
+bench-llama: setup-dev
+	$(BIN)/python -m benchmarks.whole_models.llama $(if $(SMALL),--small) $(if $(PACK),--pack $(PACK)) $(if $(JSON),--json $(JSON)) $(if $(DOCS),--docs $(DOCS))
 
 # Needs a GPU to mean something.
 bench-batches: setup-dev

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.kernels.works import Work
 from tapml.compilers.halves import halved
-from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
 from tapml.compilers.native.compile import NATIVE, generated, has_words
 from tapml.compilers.native.matmul import matmul
 from tapml.compilers.native.rows import rows
@@ -48,6 +48,7 @@ OTHER_BLOCKS = (
 
 BLOCKS_OF_WORDS = (
     *BLOCKS_OF_PIECES,
+    *BLOCKS_OF_LEFT_PIECES,
     Blocks(64, 64, 2, 2, 16),
     Blocks(64, 64, 2, 4, 16),
     Blocks(64, 32, 2, 4, 16),
@@ -135,8 +136,9 @@ def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:
                 text += f", {together} together" if together > 1 else ""
                 yield f"split {text}{', ahead' if ahead else ''}", partial(matmul, chosen=split), 256
     for columns, lanes, words in product((1, 2, 4), (8, 16, 32, 64, 128, 256), (1, 2, 4, 8)) if of_words else ():
-        text = f"words {columns} columns, {lanes} lanes, {words} words"
-        yield text, partial(matmul, chosen=WordSplit(columns, lanes, words)), 256
+        for fours in (False, True)[: 2 if words % 4 == 0 else 1]:
+            text = f"words {columns} columns, {lanes} lanes, {words} words{' by fours' if fours else ''}"
+            yield text, partial(matmul, chosen=WordSplit(columns, lanes, words, fours)), 256
     for lanes in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
         yield f"rows {lanes} lanes", partial(rows, lanes=lanes), max(lanes, 256)
 
@@ -154,6 +156,10 @@ def texts_of(
             "parameters": parameters,
             "features": variant["requires"]["features"],
             "temporaries": [evaluate(size, sizes) for size in variant["temporaries"]],
+            "textures": [
+                {**texture, "size": [evaluate(size, sizes) for size in texture["size"]]}
+                for texture in variant.get("textures", ())
+            ],
             "launches": [
                 _launch(launch, points[launch["entry_point"]], texts, sizes) for launch in variant["launches"]
             ],

@@ -20,6 +20,11 @@ const gpu = create([
 const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
 const wanted = ["shader-f16", "subgroups", "timestamp-query", MATRICES];
 const limited = [
+  "maxSampledTexturesPerShaderStage",
+  "maxStorageTexturesPerShaderStage",
+  "maxTextureArrayLayers",
+  "maxTextureDimension2D",
+  "maxTextureDimension3D",
   "maxBufferSize",
   "maxStorageBufferBindingSize",
   "maxComputeWorkgroupStorageSize",
@@ -114,6 +119,16 @@ function bufferOf(size) {
   });
 }
 
+function textureOf({ dimension, format, size }) {
+  const made = device.createTexture({
+    size,
+    format,
+    dimension: dimension === "3d" ? "3d" : "2d",
+    usage: GPUTextureUsage.TEXTURE_BINDING | GPUTextureUsage.STORAGE_BINDING,
+  });
+  return { made, view: made.createView({ dimension }) };
+}
+
 function filled({ bytes, dtype, below }) {
   const buffer = bufferOf(bytes);
   if (dtype === "int32") {
@@ -136,11 +151,15 @@ function filled({ bytes, dtype, below }) {
 async function prepared(candidate, sets) {
   const made = await Promise.all(candidate.launches.map((launch) => pipeline(launch.text, launch.entry_point)));
   const temporaries = sets.length ? candidate.temporaries.map(bufferOf) : [];
+  const textures = sets.length ? candidate.textures.map(textureOf) : [];
   const calls = sets.map((buffers) =>
     candidate.launches.map((launch, place) => {
-      const entries = launch.operands.map(({ argument, temporary }, at) => ({
+      const entries = launch.operands.map(({ argument, temporary, texture }, at) => ({
         binding: launch.bindings[at],
-        resource: { buffer: argument === undefined ? temporaries[temporary] : buffers[argument] },
+        resource:
+          texture === undefined
+            ? { buffer: argument === undefined ? temporaries[temporary] : buffers[argument] }
+            : textures[texture].view,
       }));
       if (launch.uniforms.length) {
         const size = Math.ceil(launch.uniforms.length / 4) * 16;
@@ -152,7 +171,7 @@ async function prepared(candidate, sets) {
       return { pipeline: made[place], group, grid: launch.grid };
     }),
   );
-  return { calls, temporaries };
+  return { calls, temporaries: [...temporaries, ...textures.map(({ made }) => made)] };
 }
 
 /** Microseconds of a call, over so many. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tvm
@@ -98,8 +99,9 @@ def _conv(**attributes: Any) -> Body:
     return lambda _, x, w: op.nn.conv2d(x, w, **attributes)
 
 
-def attention(builder: Any, *tensors: Any) -> Any:
-    """Of every query [heads, n, size] to every key, softmax in float32 as models have it."""
+def attention(builder: Any, *tensors: Any, halved: bool = False) -> Any:
+    """Of every query [heads, n, size] to every key, softmax in float32 as models have it. `halved`: with weights in the
+    dtype of the values, as transformers has them."""
 
     def program(query: Any, keys: Any, values: Any) -> Any:
         heads, n, size = query.shape
@@ -114,11 +116,16 @@ def attention(builder: Any, *tensors: Any) -> Any:
         most = te.compute((heads, n), lambda h, i: te.max(scaled[h, i, over[1]], axis=over[1]), "most")
         weights = te.compute(scores.shape, lambda h, i, j: tirx.exp(scaled[h, i, j] - most[h, i]), "weights")
         total = te.compute((heads, n), lambda h, i: te.sum(weights[h, i, over[2]], axis=over[2]), "total")
-        mixed = te.compute(
-            query.shape,
-            lambda h, i, d: te.sum(weights[h, i, over[3]] * values[h, over[3], d].astype("float32"), axis=over[3]),
-            "mixed",
-        )
+
+        def mix(h: Any, i: Any, d: Any) -> Any:
+            weight, value = weights[h, i, over[3]], values[h, over[3], d]
+            if halved:
+                return te.sum(((weight / total[h, i]).astype(dtype) * value).astype("float32"), axis=over[3])
+            return te.sum(weight * value.astype("float32"), axis=over[3])
+
+        mixed = te.compute(query.shape, mix, "mixed")
+        if halved:
+            return te.compute(query.shape, lambda *at: mixed[at].astype(dtype), "attended")
         return te.compute(query.shape, lambda h, i, d: (mixed[h, i, d] / total[h, i]).astype(dtype), "attended")
 
     return call(builder, program, tensors, name="attention", alone=True)
@@ -234,6 +241,9 @@ def _attentions(small: bool) -> list[Work]:
             Work("attention, 1 query, 4096 keys", attention, [(heads, 1, size), cache, cache], dtype, 2, goals[0])
         )
         found.append(Work("attention, 512 queries and keys", attention, [text, text, text], dtype, 0, goals[1]))
+    halved = partial(attention, halved=True)
+    name = "attention, 512 queries and keys, weights of f16"
+    found.append(Work(name, halved, [text, text, text], "float16", 0, 37))
     return found
 
 

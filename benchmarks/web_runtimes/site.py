@@ -48,6 +48,18 @@ PACKAGES = {
         "0325441d6bd7bc7697fccb32ee6e5febc7f89691e42402d071adc678237b8015",
         "Apache-2.0",
     ),
+    "tfjs": _npm(
+        "@tensorflow/tfjs-core",
+        "4.22.0",
+        "e8f8aa285ad0237b901e7d79995a1450993cf11fb1b3cc02f09de167fdaf9496",
+        "Apache-2.0",
+    ),
+    "tfjs-webgpu": _npm(
+        "@tensorflow/tfjs-backend-webgpu",
+        "4.22.0",
+        "e60089ded350de2a7ec0b367bd44c62a516da312d69a84a3f2e1aa3bb31c97e6",
+        "Apache-2.0",
+    ),
 }
 """transformers.js with the version of ONNX Runtime Web that it asks for."""
 
@@ -65,6 +77,12 @@ FILES = {
     ),
 }
 """Files of the site, and where they are in the packages."""
+
+TFJS = {
+    "tfjs/tf-core.min.js": ("tfjs", "dist/tf-core.min.js"),
+    "tfjs/tf-backend-webgpu.min.js": ("tfjs-webgpu", "dist/tf-backend-webgpu.min.js"),
+}
+"""Likewise, of the sites that have TensorFlow.js."""
 
 
 def make_site(folder: Path, packages: Path) -> None:
@@ -91,8 +109,8 @@ def make_site(folder: Path, packages: Path) -> None:
 
 
 def put_packaged(folder: Path, name: str, packages: Path) -> None:
-    """Put one of `FILES` into the site."""
-    package, inside = FILES[name]
+    """Put one of `FILES` or `TFJS` into a site."""
+    package, inside = {**FILES, **TFJS}[name]
     put(folder / name, _member(archive(PACKAGES[package], packages), f"package/{inside}"))
 
 

@@ -1,6 +1,7 @@
-"""GPU time of whole models in Chromium, by @tapml/runtime and ONNX Runtime Web in one run (`make bench-whole-models`).
+"""GPU time of whole models in Chromium, by @tapml/runtime, ONNX Runtime Web and TensorFlow.js in one run
+(`make bench-whole-models`).
 
-Downloads ONNX Runtime Web once, to build/web_runtimes/packages, makes the models and pages, and measures (`measure.py`,
+Downloads the last two once, to build/web_runtimes/packages, makes the models and pages, and measures (`measure.py`,
 whose options it takes). `MODELS`: some of them, `HALF=1`: in float16, `SMALL=1`: of sizes that a GPU in software takes,
 which says nothing of speed. Exit code 1 where a result is not ONNX Runtime's on the CPU.
 """

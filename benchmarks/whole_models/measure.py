@@ -16,7 +16,12 @@ from benchmarks.pages import between, check_docs
 from benchmarks.web_runtimes.chromium import PageFailed, session
 
 SITE = Path("build/whole_models/site")
-RUNTIMES = {"auto": "@tapml/runtime", "tvm": "the same, TVM's kernels", "ort": "ONNX Runtime Web 1.30.0"}
+RUNTIMES = {
+    "auto": "@tapml/runtime",
+    "tvm": "the same, TVM's kernels",
+    "ort": "ONNX Runtime Web 1.30.0",
+    "tfjs": "TensorFlow.js 4.22.0",
+}
 _MARK = "made by make bench-whole-models"
 _AGREE = {"float32": 1e-3, "float16": 2e-2}
 """To the largest number of the result."""

@@ -1,4 +1,5 @@
-"""What the pages are made of: ONNX Runtime Web as npm has it, tapml's runtime, and each model as both take it."""
+"""What the pages are made of: ONNX Runtime Web and TensorFlow.js as npm has them, tapml's runtime, and each model as
+these take it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ import numpy as np
 from benchmarks.web_generation.site import ORT
 from benchmarks.web_generation.site import PAGES as OF_GENERATION
 from benchmarks.web_runtimes.site import PAGES as SHARED
-from benchmarks.web_runtimes.site import RUNTIME, put, put_packaged
+from benchmarks.web_runtimes.site import RUNTIME, TFJS, put, put_packaged
 from benchmarks.whole_models.models import WHOLE, Whole
+from benchmarks.whole_models.tfjs import write_graph
 
 PAGES = Path(__file__).parent / "pages"
 COMPILERS = ("auto", "tvm")
@@ -26,7 +28,7 @@ def make_site(folder: Path, packages: Path, names: Sequence[str], *, half: bool,
     """Make all that pages load in `folder`, anew but for the models, and give their names. `packages` keeps what was
     downloaded; `names`: of `WHOLE`."""
     folder = folder.resolve()
-    for name in ORT:
+    for name in (*ORT, *TFJS):
         put_packaged(folder, name, packages)
     put(folder / "tapml/tapml-runtime.js", RUNTIME.read_bytes())
     for page in (*PAGES.iterdir(), SHARED / "session.js", OF_GENERATION / "passes.js"):
@@ -49,6 +51,8 @@ def _model(folder: Path, model: Whole, *, half: bool, small: bool) -> None:
     folder.mkdir(parents=True)
     onnx = folder / "model.onnx"
     inputs = model.write(onnx, half, small)
+    if not half:
+        write_graph(onnx, folder)  # tfjs has no float16
     session = onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
     (result,) = session.run(None, dict(inputs))
     np.savez(folder / "inputs.npz", **inputs)

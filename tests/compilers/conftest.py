@@ -16,7 +16,13 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile, requirements
 
 
 @pytest.fixture
-def software(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def matrix_texts() -> dict[str, str]:
+    """What is in software -> the text that it was made of."""
+    return {}
+
+
+@pytest.fixture
+def software(monkeypatch: pytest.MonkeyPatch, matrix_texts: dict[str, str]) -> list[str]:
     """Kernels have subgroup matrices alone, in software. Their names."""
     names: list[str] = []
 
@@ -24,6 +30,7 @@ def software(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         files = [
             WgslFile(file.name, in_software(file.text)) if uses_matrices(file.text) else file for file in fast.files
         ]
+        matrix_texts.update((made.text, file.text) for made, file in zip(files, fast.files, strict=True))
         texts = {file.name: file.text for file in files}
         (variant,) = fast.document["variants"]
         entry_points = [{**one, "generated_sha256": sha256(texts[one["file"]])} for one in variant["entry_points"]]

@@ -25,7 +25,7 @@ from compilers.quantised_products import (
 )
 from compilers.test_native_matrices import MOST_PRODUCTS, SMALL, blocks_are, smaller
 from compilers.test_native_products import wrong
-from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, Blocks, blocks_of
+from tapml.compilers.native.blocks import BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks, blocks_of
 from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.native.matrices import FEATURES
 from tapml.compilers.native.matrix_parts import SIDE, odd
@@ -47,9 +47,16 @@ FEW_ROWS = {
 
 
 def by_words(suite: Suite) -> int:
-    """How many of its kernels read words by themselves."""
-    texts = [file.text for name in suite.kernels for file in suite.kernel_files(name)]
-    return sum("fn right_word(" in text for text in texts)
+    """How many of its kernels read words by themselves, one by one or four at once."""
+    return sum("fn right_word(" in text for text in texts_of(suite)) + by_four_words(suite)
+
+
+def by_four_words(suite: Suite) -> int:
+    return sum("fn right_words(" in text for text in texts_of(suite))
+
+
+def texts_of(suite: Suite) -> list[str]:
+    return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
 
 
 def test_few_rows(tmp_path: Path) -> None:
@@ -58,7 +65,10 @@ def test_few_rows(tmp_path: Path) -> None:
     assert by_words(suite) == len(suite.kernels)
 
 
-SPLITS = (WordSplit(1, 8, 1), WordSplit(1, 256, 4), WordSplit(2, 32, 2), WordSplit(2, 64, 1), WordSplit(4, 16, 4))
+SPLITS = (
+    *(WordSplit(1, 8, 1), WordSplit(1, 256, 4), WordSplit(2, 32, 2), WordSplit(2, 64, 1), WordSplit(4, 16, 4)),
+    *(WordSplit(4, 16, 4, True), WordSplit(1, 32, 8, True)),
+)
 
 
 @pytest.mark.slow
@@ -67,21 +77,26 @@ def test_however_words_are_shared_out(tmp_path: Path, monkeypatch: pytest.Monkey
     """Of each second kind, about whole words, groups and turns, and about whole workgroups of columns."""
     monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: split)
     turn = min(8 * split.lanes * split.words, 512)
+    one = 32 if split.fours else 1  # of the inner axis: lines of whole fours of words are read by these
     columns = 256 // split.lanes * split.columns
     cases = {
         f"{['below', 'at', 'above'][more + 1]} of kind {number}": Product(kind, (rows,), max(33, columns) + more, inner)
         for number, kind in enumerate(KINDS)
         if number % 2 == SPLITS.index(split) % 2
-        for more, rows, inner in ((-1, 1, turn - 1), (0, 2, turn), (1, 1 + 3 * (number % 2), turn + 1))
+        for more, rows, inner in ((-1, 1, turn - one), (0, 2, turn), (1, 1 + 3 * (number % 2), turn + one))
         if split.fits(rows)
     }
     suite = carved(cases, tmp_path)
     assert wrong(suite, "node-dawn") == {}
     assert by_words(suite) == len(suite.kernels)
+    # Groups of eight, of which there may be some, are no four words.
+    assert by_four_words(suite) > len(suite.kernels) // 2 if split.fours else by_four_words(suite) == 0
 
 
 def test_lanes_are_as_many_as_fill_a_large_device() -> None:
-    assert word_split_of(1, 4096, 512, 1) == WordSplit(4, 64, 4)
+    assert word_split_of(1, 4096, 512, 1) == WordSplit(4, 256, 2)
+    assert word_split_of(1, 4096, 512, 1, by_fours=True) == WordSplit(4, 64, 4, True)
+    assert word_split_of(1, 4096, 1024, 1, bits=8, by_fours=True) == WordSplit(4, 128, 4, True)
     assert word_split_of(1, 128256, 512, 1).lanes == 16
     assert word_split_of(8, 4096, 512, 1).columns == 2  # more sums than that there is no workgroup memory for
     assert word_split_of(1, 50, 6, 1) == WordSplit(1, 16, 1)
@@ -168,7 +183,7 @@ def test_all_blocks_of_pieces_at_their_edges(
     blocks: dict[tuple[int, int], Blocks] = {}
     cases: dict[str, Product] = {}
     kinds = (Q4F32, Q8, UINT4, UINT4_OF_16, UINT8)
-    for number, found in enumerate(BLOCKS_OF_PIECES):
+    for number, found in enumerate((*BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES[0])):
         fitting = dataclasses.replace(in_little_memory(smaller(found)), splits=splits)
         for more in (-1, 0, 1):
             size = rows, columns = fitting.height + more, fitting.width * (number % 2 + 1) + more

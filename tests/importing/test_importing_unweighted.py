@@ -69,6 +69,15 @@ def test_a_tied_embedding_is_one_weight_that_nothing_transposes(tmp_path: Path) 
     assert not moved & {*lowered.arguments}
 
 
+def test_weights_of_a_model_of_float16_will_hold_that(tmp_path: Path) -> None:
+    plain = import_unweighted(written(tmp_path, {**LLAMA, "dtype": "bfloat16"}))
+    assert not plain.halves
+    unweighted = import_unweighted(written(tmp_path, {**LLAMA, "torch_dtype": "float16"}))
+    names = {name for name, _ in unweighted.parameters}
+    assert {name for name in names - {*unweighted.halves} if not name.startswith("table")} == set()
+    assert not {name for name in unweighted.halves if name.startswith("table")}
+
+
 def test_weights_take_no_memory(tmp_path: Path) -> None:
     """As wide as a Llama of 70B."""
     large = {"hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_key_value_heads": 8}

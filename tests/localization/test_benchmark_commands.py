@@ -21,6 +21,7 @@ BENCHMARKS = [
     "benchmarks.references",
     "benchmarks.memory_plan",
     "benchmarks.loads",
+    "benchmarks.whole_models.llama",
     "benchmarks.localization.run",
     "benchmarks.localization.explanations",
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.carving.branches import never_taken
-from tapml.carving.halves import stored_as_read, with_halves
+from tapml.carving.halves import exact_in_halves, stored_as_read, with_halves
 from tapml.carving.judge import judged
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.recorder import Recorder
@@ -93,7 +93,8 @@ def carve(
         for operator in lowered.operators:
             check_kernel(kernels[operator.name], operator)
         scales = model.quantised.halves if model.quantised else ()
-        kernels = with_halves(lowered.model.functions.values(), kernels, opened.reference.parameters, scales)
+        functions = lowered.model.functions.values()
+        kernels = with_halves(functions, kernels, exact_in_halves(functions, opened.reference.parameters, scales))
         lowered = _stored(lowered, model, kernels, writer)
         give_back()
         clock.lap("kernels")

@@ -22,22 +22,26 @@ Slot = tuple[str, int]
 """A kernel and one of its arguments."""
 
 
-def with_halves(
-    functions: Collection[Function],
-    kernels: Mapping[str, CompiledKernel],
-    parameters: Mapping[str, np.ndarray],
-    scales: Collection[str] = (),
-) -> dict[str, CompiledKernel]:
-    """The kernels, of which those read such weights as float16 whose every call is given one, where all kernels that
-    read the weight can. `parameters`: the weights, by the id of their value; `scales`: names of those that count
-    however small they are, for they were made to be float16."""
-    readers = _readers(functions)
+def exact_in_halves(
+    functions: Collection[Function], parameters: Mapping[str, np.ndarray], scales: Collection[str] = ()
+) -> set[str]:
+    """Ids of the values of such weights. `parameters`: all weights, by the id of their value; `scales`: names of those
+    that count however small they are, for they were made to be float16."""
     values = {value.id: value for function in functions for value in function.values.values()}
-    exact = {
+    return {
         value
         for value, array in parameters.items()
-        if value in readers and _is_exact(array, 0 if values[value].name in scales else LEAST_BYTES)
+        if value in values and _is_exact(array, 0 if values[value].name in scales else LEAST_BYTES)
     }
+
+
+def with_halves(
+    functions: Collection[Function], kernels: Mapping[str, CompiledKernel], exact: Collection[str]
+) -> dict[str, CompiledKernel]:
+    """The kernels, of which those read weights as float16 whose every call is given one that is `exact` so (ids of
+    values), where all kernels that read the weight can."""
+    readers = _readers(functions)
+    exact = {value for value in exact if value in readers}
     of_slot: dict[Slot, set[str]] = {}
     for value, slots in readers.items():
         for slot in slots:

@@ -6,9 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import numpy as np
-
-from tapml.carving.halves import stored_as_read, with_halves
+from tapml.carving.halves import LEAST_BYTES, stored_as_read, with_halves
 from tapml.carving.prepare import lowered_with_documents
 from tapml.carving.runs import Progress
 from tapml.compilers.base import Compiler
@@ -16,6 +14,7 @@ from tapml.compilers.choose import COMPILERS, check_kernel, compile_operators, m
 from tapml.compilers.tvm.variants import BASE
 from tapml.importing import ImportedModel
 from tapml.program import ValueKind
+from tapml.program.program import Program
 from tapml.suite.unweighted import Unweighted
 
 
@@ -34,16 +33,9 @@ def without_weights(
     for operator in lowered.operators:
         check_kernel(kernels[operator.name], operator)
     program = lowered.model
-    if model.quantised is not None:
-        # Nothing else is known to be float16.
-        functions, halves = program.functions, model.quantised.halves
-        values = {value.id: value for function in functions.values() for value in function.values.values()}
-        scales = {
-            found.id: np.zeros(found.type.at({}, found.name).shape, np.float32)
-            for found in values.values()
-            if found.name in halves and found.kind is ValueKind.PARAMETER
-        }
-        kernels = with_halves(functions.values(), kernels, scales, halves)
+    if exact := _halves(model, program):
+        functions = program.functions
+        kernels = with_halves(functions.values(), kernels, exact)
         program = dataclasses.replace(program, functions=stored_as_read(functions, kernels))
     notes = model.provenance.get("notes", [])
     return Unweighted(
@@ -56,3 +48,19 @@ def without_weights(
         {name: kernel.document for name, kernel in kernels.items()},
         {name: {file.name: file.text for file in kernel.files} for name, kernel in kernels.items()},
     )
+
+
+def _halves(model: ImportedModel, program: Program) -> set[str]:
+    """Ids of the values of weights that float16 will hold: as large ones of a model of float16, and scales that are
+    made so."""
+    scales = model.quantised.halves if model.quantised is not None else ()
+    values = (value for function in program.functions.values() for value in function.values.values())
+    return {
+        value.id
+        for value in values
+        if value.kind is ValueKind.PARAMETER
+        and (
+            value.name in scales
+            or (value.name in model.halves and value.type.at({}, value.name or value.id).nbytes >= LEAST_BYTES)
+        )
+    }

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tapml.errors import InputError
@@ -35,7 +37,13 @@ def import_unweighted(path: Path, progress: Progress, *, capacity: int | None, c
     Raises InputError for what transformers cannot make, and for a model whose states only running it tells.
     """
     progress(f"reading {path.name}")
-    decoder = decoder_of(path, with_untouched_weights)
+    dtypes = []
+
+    def made(config: Any) -> Any:
+        dtypes.append(config.get_text_config().dtype)  # the model is made in float32
+        return with_untouched_weights(config)
+
+    decoder = decoder_of(path, made)
     what = decoder.name
     if has_encoder(decoder.model):
         raise InputError(f"{path}: {what} has an encoder: without weights, decoders by themselves are made only")
@@ -63,11 +71,13 @@ def import_unweighted(path: Path, progress: Progress, *, capacity: int | None, c
         provenance=provenance_of(decoder, what, _NOTE),
         weighted=False,
     )
+    own = {f"model.{name}" for name, _ in decoder.model.named_parameters()} if torch.float16 in dtypes else set()
     one = {symbol.name: 1 for symbol in imported.symbols}
     words = int(decoder.config.vocab_size)
     bytes_per_token = 4 * sum(heads * dim for pair in kept.pairs.values() for heads, dim in pair)
     return replace(
         imported,
         specialized={PREFILL: {}, DECODE: one},
+        halves={name for name, _ in imported.parameters if name.removesuffix(".T") in own},
         generation=generation_of(decoder, imported, 0, capacity, chunk, words, bytes_per_token),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -156,6 +156,10 @@ class ImportedModel:
 
     quantised: Quantised | None = None
     """What of it is quantised; None where that was not asked for."""
+
+    halves: Collection[str] = ()
+    """Of a model without weights, the names of those that will hold float16; of weights that are there it is looked
+    up."""
 
     def of_function(self, name: str) -> ImportedModel:
         """Who says what inputs and outputs of a function are called."""

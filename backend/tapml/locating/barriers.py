@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from tapml.kernels.wgsl_tokens import is_name, tokens
 from tapml.locating.formula.work import Work
 from tapml.locating.invocations import MOST_INVOCATIONS, Invocations
+from tapml.locating.matrices import SUBGROUP, element_bytes, uses_matrices
 from tapml.locating.ordering import Module, Unordered, Unreadable, Walk
 
 _MOST_CHARACTERS = 1 << 20
@@ -47,27 +48,29 @@ def unordered(wgsl: str) -> Unordered | None:
 
 def _unordered(texts: Sequence[str], lines: Sequence[int]) -> Unordered | None:
     work = Work(WORK)  # of all functions together
-    shared = frozenset(_shared(texts))
+    shared = dict(_shared(texts))
     if len(shared) > _MOST_VARIABLES:
         raise Unreadable
     functions = list(_functions(texts))
     barriers = _coming_to_a_barrier(texts, functions)
     module = Module(texts, lines, shared, barriers, any(text in _BARRIERS for text in texts), work)
-    for start, body, end in functions:
-        found = Walk(module, body, end, _invocations(texts, start, body, work)).unordered() if shared else None
+    subgroup = SUBGROUP if uses_matrices(texts) else None
+    for start, body, end in functions if shared else ():
+        found = Walk(module, body, end, _invocations(texts, start, body, work, subgroup)).unordered()
         if found is not None:
             return found
     return None
 
 
-def _shared(texts: Sequence[str]) -> Iterator[str]:
-    """Variables in workgroup memory, but for atomics, which are ordered by themselves."""
+def _shared(texts: Sequence[str]) -> Iterator[tuple[str, int | None]]:
+    """Variables in workgroup memory and the bytes of an array's element, but for atomics, which are ordered by
+    themselves."""
     for number in range(len(texts) - 5):
         if texts[number] == "var" and texts[number + 1] == "<" and texts[number + 2] == "workgroup":
             declared = texts[number + 4 : number + 60]
             declared = declared[: declared.index(";")] if ";" in declared else declared
             if declared and "atomic" not in declared and is_name(declared[0]):
-                yield declared[0]
+                yield declared[0], element_bytes(declared[1:])
 
 
 def _functions(texts: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -108,7 +111,7 @@ def _coming_to_a_barrier(texts: Sequence[str], functions: Sequence[tuple[int, in
     return frozenset(found)
 
 
-def _invocations(texts: Sequence[str], start: int, body: int, work: Work) -> Invocations | None:
+def _invocations(texts: Sequence[str], start: int, body: int, work: Work, subgroup: int | None) -> Invocations | None:
     """Of an entry point; None for a function that others call, or where it is not known how many there are."""
     behind = max(
         (number for number in range(max(0, start - 30), start) if texts[number] == "workgroup_size"), default=0
@@ -122,4 +125,5 @@ def _invocations(texts: Sequence[str], start: int, body: int, work: Work) -> Inv
         for number in range(start, body - 5)
         if texts[number] == "@" and texts[number + 1] == "builtin"
     }
-    return Invocations(texts, (x, y, z), builtins, work) if 0 < x * y * z <= MOST_INVOCATIONS else None
+    known = 0 < x * y * z <= MOST_INVOCATIONS
+    return Invocations(texts, (x, y, z), builtins, work, subgroup=subgroup) if known else None

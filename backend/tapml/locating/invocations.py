@@ -60,14 +60,16 @@ class _NotKnown(Exception):
 @dataclass
 class Invocations:
     """Those of one workgroup. `size`: along x, y, z; `named`: constants that the text gives names to; `builtins`: names
-    of parameters -> "local_invocation_id" or "local_invocation_index"; `work`: what may be computed, after which
-    nothing is known."""
+    of parameters -> "local_invocation_id", "local_invocation_index" or "subgroup_id"; `work`: what may be computed,
+    after which nothing is known; `subgroup`: invocations of one, those whose numbers follow on each other, or None
+    where that is not known."""
 
     texts: Sequence[str]
     size: tuple[int, int, int]
     builtins: Mapping[str, str]
     work: Work
     named: dict[str, Range] = field(default_factory=dict)
+    subgroup: int | None = None
 
     @property
     def count(self) -> int:
@@ -158,6 +160,8 @@ class Invocations:
                 return self._id(axis), position + 2
             if builtin == "local_invocation_index" and self._at(position, end) != ".":
                 return np.arange(self.count, dtype=np.uint32), position
+            if builtin == "subgroup_id" and self.subgroup is not None:
+                return np.arange(self.count, dtype=np.uint32) // np.uint32(self.subgroup), position
             raise _NotKnown
         if text[0].isdigit():
             return np.full(self.count, _number(text), _type_of(text)), position
@@ -257,11 +261,13 @@ def _logical(operator: str, left: Value, right: Value) -> Value:
 @dataclass(frozen=True)
 class Where:
     """An element of an array, in each invocation. `indices`: along every axis; `done`: in which invocations it may be
-    read or written; `exact`: they are these, and no fewer."""
+    read or written; `exact`: they are these, and no fewer. `together`: elements that several invocations touch
+    together, in place of one of each."""
 
     indices: Sequence[Value]
     done: np.ndarray
     exact: bool
+    together: bool = False
 
 
 def guarded(indices: Sequence[Value], conditions: Iterable[Value], count: int) -> Where:
@@ -276,23 +282,27 @@ def guarded(indices: Sequence[Value], conditions: Iterable[Value], count: int) -
 
 
 def share_an_element(writes: Where, reads: Where, work: Work) -> bool | None:
-    """Does an invocation write an element that another one reads? None where the text does not tell."""
+    """Does an invocation write an element that another one reads? None where the text does not tell.
+
+    What has fewer indices is all that is behind them.
+    """
     if not writes.done.any() or not reads.done.any():
         return False
-    if len(writes.indices) != len(reads.indices):
-        return None
-    written, read = np.zeros(writes.done.size, np.int64), np.zeros(writes.done.size, np.int64)
-    for one, other in zip(writes.indices, reads.indices, strict=True):
+    written, read = np.zeros(writes.done.size, np.int64), np.zeros(reads.done.size, np.int64)
+    for one, other in zip(writes.indices, reads.indices, strict=False):
         if one is None or other is None or one.dtype == bool or other.dtype == bool:
             return None
         work.add(_SORTED * (one.size + other.size))
         _, both = np.unique(np.concatenate([one, other]).astype(np.int64), return_inverse=True)
         written, read = (
-            place * (both.size + 1) + part for place, part in zip((written, read), np.split(both, 2), strict=True)
+            place * (both.size + 1) + part
+            for place, part in zip((written, read), np.split(both, [one.size]), strict=True)
         )
-    if not _meet(written, writes.done, read, reads.done):
-        return False
-    return True if writes.exact and reads.exact else None
+    if writes.together or reads.together:
+        meet = bool(np.isin(read[reads.done], written[writes.done]).any())
+    else:
+        meet = _meet(written, writes.done, read, reads.done)
+    return None if meet and not (writes.exact and reads.exact) else meet
 
 
 def _meet(written: np.ndarray, writing: np.ndarray, read: np.ndarray, reading: np.ndarray) -> bool:

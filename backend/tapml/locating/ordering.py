@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tapml.locating.formula.work import Work
 from tapml.locating.invocations import Invocations, Range, Where, guarded, share_an_element
+from tapml.locating.matrices import Matrix, Rectangle, first_matrix, use
 
 _KEPT = 4
 """Accesses to a variable since a barrier that are told from each other: the first ones."""
@@ -51,12 +53,12 @@ class Unordered:
 @dataclass(frozen=True)
 class Module:
     """What a function's text stands in. `texts`: its tokens, with an empty one behind; `lines`: of each token;
-    `shared`: variables in workgroup memory; `barriers`: functions that come to a barrier; `has_barriers`: one does;
-    `work`: what reading it may take."""
+    `shared`: variables in workgroup memory -> the bytes of an array's element, None where these are not known;
+    `barriers`: functions that come to a barrier; `has_barriers`: one does; `work`: what reading it may take."""
 
     texts: Sequence[str]
     lines: Sequence[int]
-    shared: frozenset[str]
+    shared: Mapping[str, int | None]
     barriers: frozenset[str]
     has_barriers: bool
     work: Work
@@ -88,12 +90,16 @@ class _Branch:
 
 @dataclass(frozen=True, eq=False)
 class _Access:
+    """`rectangle`: of the array that `indices` tell, where a matrix takes it; `together`: one does."""
+
     variable: str
     line: int
     spelling: _Spelling
     indices: tuple[Range, ...]
     branch: _Branch | None
     writes: bool
+    together: bool = False
+    rectangle: Rectangle | None = None
 
 
 @dataclass
@@ -147,6 +153,7 @@ class Walk:
         self._loops: list[_Loop] = []
         self._branch: _Branch | None = None
         self._spelled: dict[str, _Spelling] = {}
+        self._matrices: dict[str, Matrix | None] = {}
         self._judged: dict[tuple[object, ...], bool] = {}
         self._found: Unordered | None = None
 
@@ -215,6 +222,8 @@ class Walk:
                 self._invocations.named[name] = (equals + 1, end)
         elif first == "var":
             self._spelled.pop(name, None)
+        if first in ("let", "var"):
+            self._matrices[name] = first_matrix(self._texts, start, end)
 
     def _read(self, loads: Sequence[_Access]) -> None:
         for access in loads:
@@ -295,7 +304,9 @@ class Walk:
         if len(found.indices) > _MOST_AXES:
             raise Unreadable
         if texts[found.start - 1] == "&" and not _operand(texts[found.start - 2]):
-            return  # where it points to is read and written somewhere else
+            # Unless a matrix takes it, where it points to is read and written somewhere else.
+            yield from self._by_matrix(found, end)
+            return
         behind = end + 1
         while texts[behind] == "." and behind + 2 < self._end:
             behind += 2
@@ -304,6 +315,14 @@ class Walk:
         for writes in (False, True):
             if assigned if writes else not (assigned and texts[behind] == "="):
                 yield _Access(found.variable, line, found.spelling, tuple(found.indices), self._branch, writes)
+
+    def _by_matrix(self, found: _Open, end: int) -> Iterator[_Access]:
+        of = self._module.shared[found.variable]
+        used = use(self._texts, found.start - 1, end, of, self._matrices)
+        if used is not None:
+            spelling = found.spelling.then(_COMMA).then(self._spelling(*used.given))
+            where = self._module.lines[found.start], spelling, tuple(found.indices), self._branch
+            yield _Access(found.variable, *where, used.writes, True, used.rectangle)
 
     def _judge(self, access: _Access, slots: _Slots, *, turned: bool = False) -> None:
         """Is there another one in `slots` that it has to be ordered with? `turned`: those are of the turn before."""
@@ -342,7 +361,13 @@ class Walk:
         while branch is not None:
             conditions.append(None if branch.condition is None else invocations.value(branch.condition))
             branch = branch.outer
-        return guarded([invocations.value(part) for part in access.indices], conditions, invocations.count)
+        found = guarded([invocations.value(part) for part in access.indices], conditions, invocations.count)
+        if not access.together:
+            return found
+        if access.rectangle is None:
+            return dataclasses.replace(found, indices=[*found.indices, None], together=True)
+        offset, stride = map(invocations.value, (access.rectangle.offset, access.rectangle.stride))
+        return access.rectangle.touched(found, offset, stride, self._module.work)
 
 
 def _operand(text: str) -> bool:

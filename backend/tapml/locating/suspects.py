@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -231,16 +232,17 @@ def suspect(
 
 
 def _with_text(suite: Suite, kernel: str, found: list[Finding]) -> list[Finding]:
-    """And what the kernel's text shows of missing barriers, where it races, or where nothing else is clear: software
-    GPUs run invocations in a fixed order, and give the same wrong numbers each time."""
-    if found and found[0].strength >= _CLEAR and found[0].pattern != "race":
+    """And what the kernel's text shows of missing barriers: software GPUs run invocations in a fixed order, and give
+    the same wrong numbers each time. Behind what is clear by itself, which may be what comes of it."""
+    if found and found[0].pattern == "error":
         return found
     pair = next(filter(None, (unordered(file.text) for file in suite.kernel_files(kernel))), None)
     if pair is None:
         return found
     if found and found[0].pattern == "race":
         return [replace(found[0], text=f"{found[0].text}; {pair.words()}"), *found[1:]]
-    return [Finding("race", pair.words(), _CLEAR, vars(pair)), *found]
+    clear = sum(1 for _ in itertools.takewhile(lambda finding: finding.strength >= _CLEAR, found))
+    return [*found[:clear], Finding("race", pair.words(), _CLEAR, vars(pair)), *found[clear:]]
 
 
 def _named(place: int, finding: Finding, several: bool) -> Finding:
@@ -259,9 +261,11 @@ def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:
     program = next((finding for finding in rest if finding.details.get("edit")), None)
     if first.pattern in SIMPLE and not by_program(first) and program and program.strength >= _CLEAR:
         first = replace(first, text=f"{first.text}, as with {program.details['edit']}")
-    if first.pattern in PLACES or place is None or first.pattern in ("race", "unwritten", "uninitialised"):
-        return first.text
-    return f"{first.text}; {place.text}"
+    told = [first.text]
+    if place is not None and first.pattern not in (*PLACES, "race", "unwritten", "uninitialised"):
+        told.append(place.text)
+    told += [finding.text for finding in rest if finding.pattern == "race" and finding.strength >= _CLEAR]
+    return "; ".join(told)
 
 
 def _score(verdict: str, share: float, shown: Examined | None, found: Sequence[Finding]) -> float:

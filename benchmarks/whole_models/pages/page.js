@@ -43,7 +43,7 @@ async function measured() {
   for (const [input, { dtype, shape }] of Object.entries(inputs))
     given[input] = { dtype, shape, data: new ARRAYS[dtype](await bytes(`${folder}/${input}.bin`)) };
   const expected = new ARRAYS[result.dtype](await bytes(`${folder}/result.bin`));
-  const { start } = await import(kind === "ort" ? "./ort.js" : "./tapml.js");
+  const { start } = await import(["ort", "tfjs"].includes(kind) ? `./${kind}.js` : "./tapml.js");
   const run = await start(folder, kind, given, result.name);
   const begun = performance.now();
   const off = difference(await run(), expected, result.dtype);

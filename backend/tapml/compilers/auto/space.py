@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.auto.table import text_key
-from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
 from tapml.compilers.native.compile import (
     NATIVE,
     TEMPLATES,
@@ -289,7 +289,7 @@ def _kinds(
     of the operator, where all of it is one product."""
     if tiles and (shape is None or shape.tiled):
         yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile)) for tile in tiles])
-    for some in (BLOCKS, BLOCKS_OF_PIECES) if by_matrices else ():
+    for some in (BLOCKS, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if by_matrices else ():
         yield _Kind([_Parameter(_name_of(blocks), partial(matmul, chosen=blocks), True) for blocks in some])
     if shape is None or not shape.tiled:
         splits = [
@@ -297,15 +297,15 @@ def _kinds(
         ]
         yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in splits])
         if of_words:
-            shared = product(_WORD_COLUMNS, (of for of in lanes if of >= _LEAST_WORD_LANES), vectors)
-            words = [WordSplit(*split) for split in shared if split[2] in _WORDS]
+            shared = product(_WORD_COLUMNS, (of for of in lanes if of >= _LEAST_WORD_LANES), _WORDS)
+            words = [WordSplit(columns, of, *read) for columns, of, read in shared]
             # Those that do not fit give what the other parameters do.
             yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in words], differ=False)
         yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of)) for of in of_rows], differ=False)
 
 
-_WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, (1, 4)
-"""Of products of integers in words: columns, lanes and words at a time."""
+_WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, ((1, False), (2, False), (4, True))
+"""Of products of integers in words: columns, lanes, and words at a time, four of them at once or one by one."""
 
 _SPLIT = (4, 64)
 """Lanes that share out an inner axis, at least and at most."""
@@ -313,7 +313,7 @@ _SPLIT = (4, 64)
 
 def _name_of(chosen: Tile | Blocks | Split | WordSplit) -> str:
     if isinstance(chosen, WordSplit):
-        return f"words-{chosen.columns}x{chosen.lanes}x{chosen.words}"
+        return f"words-{chosen.columns}x{chosen.lanes}x{chosen.words}{'.fours' if chosen.fours else ''}"
     if isinstance(chosen, Split):
         return f"split-{chosen.lanes}.vectors-{chosen.vectors}"
     if isinstance(chosen, Blocks):

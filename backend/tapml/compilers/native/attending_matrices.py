@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attending import Attending, times_text
 from tapml.compilers.native.attention_hooks import most_of
-from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
+from tapml.compilers.native.attention_shape import LOWEST, Shape
 from tapml.compilers.native.blocks import SUBGROUP
 from tapml.compilers.native.eights import Eights, halves_of, narrowed
 from tapml.compilers.native.factors import extents, last
@@ -21,12 +21,15 @@ from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
 from tapml.compilers.native.matrices import BUILTIN, RESULT
 from tapml.compilers.native.matrix_parts import SIDE, factor_at, odd
 from tapml.compilers.native.product import arguments_of, numbered, tiles
+from tapml.compilers.native.words import bare
 
 KEYS = 32
 """Of a tile."""
-_SUBGROUPS = LANES // SUBGROUP
-ROWS = _SUBGROUPS * SIDE
-"""Of a workgroup."""
+_FEW_SUBGROUPS, _MANY_SUBGROUPS = 4, 8
+"""Of a workgroup, each with as many rows as a matrix. Many read keys and values less often; for two float16 a weight
+they have no room in 48 KiB of workgroup memory."""
+_AT_ONCE = 100
+"""Workgroups that a large device is filled with."""
 LEAST_ROWS = 2 * SIDE
 MOST_WIDTH = 128
 """Of queries and values, which are in registers."""
@@ -43,15 +46,18 @@ _EACH = KEYS // 2
 
 
 def by_matrices(
-    text: Text, made: Attended, sizes: tuple[int, int, int], caches: Sequence[str]
+    text: Text, made: Attended, sizes: tuple[int, int, int, int], caches: Sequence[str]
 ) -> AttendingMatrices | None:
-    """Where subgroup matrices are for it. `sizes`: rows, length of queries, length of values."""
-    rows, inner, width = sizes
+    """Where subgroup matrices are for it. `sizes`: batches, rows, length of queries, length of values."""
+    batch, rows, inner, width = sizes
     product, value = halves_of(made.scores), narrowed(made.value)
     if product is None or value is None or rows < LEAST_ROWS or max(inner, width) > MOST_WIDTH:
         return None
     made = dataclasses.replace(made, scores=product, value=value)
-    return AttendingMatrices(text, made, Shape(ROWS, KEYS, 1, inner, 1), width, caches)
+    many = _MANY_SUBGROUPS * SIDE
+    fill = text.found.threads >= _MANY_SUBGROUPS * SUBGROUP and batch * -(-rows // many) >= _AT_ONCE
+    subgroups = _MANY_SUBGROUPS if made.halved and fill else _FEW_SUBGROUPS
+    return AttendingMatrices(text, made, Shape(subgroups * SIDE, KEYS, 1, inner, 1), width, caches)
 
 
 class AttendingMatrices(Eights, Attending):
@@ -62,30 +68,41 @@ class AttendingMatrices(Eights, Attending):
         self._steps = -(-shape.inner // SIDE)
         """Of matrices, along queries and keys."""
         self._wide = -(-width // SIDE)
+        self._invocations = shape.rows // SIDE * SUBGROUP
         self._stride = odd(2 * max(self._steps, self._wide))
         self._parts = ["weight_part"] if made.halved else ["weight_part", "rest_part"]
+        self._brings = {
+            "right": ("of_keys", "key_part", self._steps),
+            "value": ("of_values", "value_part", self._wide),
+        }
+        """Of the function that reads vectors: the variables that they are brought in, the array that they are kept in,
+        and of how many matrices along a row they are."""
+        self._lane = self._by_fours(made.width[-1] if made.width else None, made.stored)
+        if self._lane is not None:
+            text.bind(str(made.stored.value), 4, write=True)
 
     def launch(self) -> Launch:
         product = self._made.scores
-        row_tiles = ceildiv(times(*extents(product.rows)), ROWS)
-        most = most_of(self._indices, product.batch) * -(-most_of(self._indices, product.rows) // ROWS)
+        rows = self._shape.rows
+        row_tiles = ceildiv(times(*extents(product.rows)), rows)
+        most = most_of(self._indices, product.batch) * -(-most_of(self._indices, product.rows) // rows)
         grid, group = grid_of(times(*extents(product.batch), row_tiles), most)
         functions = [self._vector(self._left, SIDE), self._vector(self._right, SIDE), self._vector(self._value, SIDE)]
-        functions += [self._score(), *self._bounds(), self._finish()]
+        functions += [self._score(), *self._bounds(), self._finish(self._lane)]
         self._text.declarations = [
             *(
                 f"var<workgroup> {part} : array<array<vec4<u32>, {KEYS * self._stride}>, 1>;"
                 for part in ("key_part", "value_part")
             ),
-            f"var<workgroup> score_part : array<array<vec4<f32>, {SIDE * _OF_SCORES}>, {_SUBGROUPS}>;",
+            f"var<workgroup> score_part : array<array<vec4<f32>, {SIDE * _OF_SCORES}>, {rows // SIDE}>;",
             *(
-                f"var<workgroup> {part} : array<array<vec4<u32>, {SIDE * _OF_WEIGHTS}>, {_SUBGROUPS}>;"
+                f"var<workgroup> {part} : array<array<vec4<u32>, {SIDE * _OF_WEIGHTS}>, {rows // SIDE}>;"
                 for part in self._parts
             ),
-            f"var<workgroup> partial : array<f32, {LANES}>;",
-            f"var<workgroup> highest_part : array<f32, {ROWS}>;",
-            f"var<workgroup> sum_part : array<f32, {ROWS}>;",
-            f"var<workgroup> scale_part : array<f32, {ROWS}>;",
+            f"var<workgroup> partial : array<f32, {self._invocations}>;",
+            f"var<workgroup> highest_part : array<f32, {rows}>;",
+            f"var<workgroup> sum_part : array<f32, {rows}>;",
+            f"var<workgroup> scale_part : array<f32, {rows}>;",
             "var<workgroup> far : atomic<u32>;",
             "",
             *self._places(),
@@ -96,10 +113,10 @@ class AttendingMatrices(Eights, Attending):
         writer.symbols.update(self.symbols)
         for line in (
             "let index = i32(number);",
-            f"let row_tiles = {tiles(self._rows, ROWS)};",
+            f"let row_tiles = {tiles(self._rows, rows)};",
             *numbered(group, times_text(self._batches, "row_tiles")),
             "let batch = tile / row_tiles;",
-            f"let row = tile % row_tiles * {ROWS};",
+            f"let row = tile % row_tiles * {rows};",
             *self._range(),
             "",
             "let own = index / 2;",
@@ -107,14 +124,18 @@ class AttendingMatrices(Eights, Attending):
             "let half = index % 2;",
             f"let part = own / {SIDE};",
             f"let of_row = own % {SIDE};",
+            *(f"var of_keys_{n} : vec4<u32>;" for n in range(self._shares(self._steps))),
+            *(f"var of_values_{n} : vec4<u32>;" for n in range(self._shares(self._wide))),
+            *self._brought("right", "begin"),
+            *(f"let of_query_{n} = left8(batch, here, {n * SIDE} + half * 8);" for n in range(self._steps)),
+            *self._kept("key_part"),
+            *self._brought("value", "begin"),
+            *self._brought_next("right", "begin", 1),
             *self._queries(),
             *(f"var mixed_{n} = {RESULT}();" for n in range(self._wide)),
             f"var highest = {LOWEST};",
             f"var reference = {LOWEST};",
-            "var sum = 0.0;",
-            *(f"var of_keys_{n} : vec4<u32>;" for n in range(self._shares(self._steps))),
-            *(f"var of_values_{n} : vec4<u32>;" for n in range(self._shares(self._wide))),
-            *self._brought("begin"),
+            "var sums = vec4<f32>();",
             f"for (var at = begin; at < end; at += {KEYS}) {{",
             *(f"  {line}" for line in self._tile()),
             "}",
@@ -122,57 +143,60 @@ class AttendingMatrices(Eights, Attending):
         ):
             writer.line(line)
         comment = (
-            f"Attention: each workgroup computes {ROWS} rows, each subgroup {SIDE}, over {KEYS} keys at a time.\n"
+            f"Attention: each workgroup computes {rows} rows, each subgroup {SIDE}, over {KEYS} keys at a time.\n"
             "key_part and value_part have keys and values of a tile, as vectors of eight along them."
         )
-        launch = self._text.launch(writer, comment, [*arguments_of(group), BUILTIN], LANES, grid)
+        launch = self._text.launch(writer, comment, [*arguments_of(group), BUILTIN], self._invocations, grid)
         return dataclasses.replace(launch, grows=dict.fromkeys(self._caches, 1))
 
     # ------------------------------------------------ parts of the body
 
     def _queries(self) -> Iterable[str]:
         for step in range(self._steps):
-            place = f"weight_part[part][of_row * {_OF_WEIGHTS} + half]"
-            yield f"{place} = left8(batch, here, {step * SIDE} + half * 8);"
+            yield f"weight_part[part][of_row * {_OF_WEIGHTS} + half] = of_query_{step};"
             yield "workgroupBarrier();"
             yield f"let query_{step} = {factor_at('left', 'row', 'weight_part[subgroup]', 0, _OF_WEIGHTS)};"
             yield "workgroupBarrier();"
 
     def _shares(self, steps: int) -> int:
         """Vectors of a tile that an invocation brings: of so many matrices along a row."""
-        return -(-KEYS * 2 * steps // LANES)
+        return -(-KEYS * 2 * steps // self._invocations)
 
     def _share(self, steps: int, share: int) -> tuple[str, str, str]:
         """The number of a vector in the tile, the line before what an invocation does with it, and the one behind."""
         count = KEYS * 2 * steps
-        place = f"(index + {share * LANES})" if share else "index"
-        guarded = (share + 1) * LANES > count
+        place = f"(index + {share * self._invocations})" if share else "index"
+        guarded = (share + 1) * self._invocations > count
         return place, f"if ({place} < {count}) {{ " if guarded else "", " }" if guarded else ""
 
-    def _brought(self, at: str) -> Iterable[str]:
-        """Reads the keys and the values of a tile."""
-        for name, into, steps in (("right", "of_keys", self._steps), ("value", "of_values", self._wide)):
-            for share in range(self._shares(steps)):
-                place, before, behind = self._share(steps, share)
-                given = f"batch, {at} + {place} / {2 * steps}, {place} % {2 * steps} * 8"
-                yield f"{before}{into}_{share} = {name}8({given});{behind}"
+    def _brought(self, name: str, at: str) -> Iterable[str]:
+        """Reads the keys ("right") or the values of a tile."""
+        into, _, steps = self._brings[name]
+        for share in range(self._shares(steps)):
+            place, before, behind = self._share(steps, share)
+            given = f"batch, {at} + {place} / {2 * steps}, {place} % {2 * steps} * 8"
+            yield f"{before}{into}_{share} = {name}8({given});{behind}"
 
-    def _kept(self) -> Iterable[str]:
-        for part, name, steps in (("key_part", "of_keys", self._steps), ("value_part", "of_values", self._wide)):
-            for share in range(self._shares(steps)):
-                place, before, behind = self._share(steps, share)
-                into = f"{part}[0][{place} / {2 * steps} * {self._stride} + {place} % {2 * steps}]"
-                yield f"{before}{into} = {name}_{share};{behind}"
+    def _brought_next(self, name: str, at: str, tiles_on: int) -> Iterable[str]:
+        """The same, of so many tiles on, where there is one."""
+        then = f"{at} + {tiles_on * KEYS}"
+        yield f"if ({then} < end) {{"
+        yield from (f"  {line}" for line in self._brought(name, then))
+        yield "}"
+
+    def _kept(self, part: str) -> Iterable[str]:
+        """Writes what was brought to workgroup memory."""
+        name, steps = next((into, steps) for into, array, steps in self._brings.values() if array == part)
+        for share in range(self._shares(steps)):
+            place, before, behind = self._share(steps, share)
+            into = f"{part}[0][{place} / {2 * steps} * {self._stride} + {place} % {2 * steps}]"
+            yield f"{before}{into} = {name}_{share};{behind}"
 
     def _tile(self) -> Iterable[str]:
+        """A barrier lies between what is written to workgroup memory and who reads it, and the other way round: keys of
+        the next tile take the place of this one's when all scores are computed, values when all of the tile before are
+        mixed, which is then."""
         over = KEYS // SIDE
-        yield "workgroupBarrier();"
-        yield from self._kept()
-        yield "workgroupBarrier();"
-        yield "// What the next tile needs is read meanwhile."
-        yield f"if (at + {KEYS} < end) {{"
-        yield from (f"  {line}" for line in self._brought(f"at + {KEYS}"))
-        yield "}"
         yield from (f"var score_{n} = {RESULT}();" for n in range(over))
         for step in range(self._steps):
             for n in range(over):
@@ -182,6 +206,11 @@ class AttendingMatrices(Eights, Attending):
                 yield f"score_{n} = {product};"
         yield from (stored(f"score_{n}", n) for n in range(over))
         yield "workgroupBarrier();"
+        yield from self._kept("key_part")
+        yield from self._kept("value_part")
+        yield "// What the next tiles need is read meanwhile."
+        yield from self._brought_next("right", "at", 2)
+        yield from self._brought_next("value", "at", 1)
         yield from self._highest_of_tile()
         yield from self._weights_of_tile()
         yield "workgroupBarrier();"
@@ -196,33 +225,34 @@ class AttendingMatrices(Eights, Attending):
                     yield f"mixed_{w} = {product};"
 
     def _highest_of_tile(self) -> Iterable[str]:
-        """Scores, the greatest of a row, and what refers to another one scaled, where that is far below."""
-        for q in range(_EACH // 4):
+        """Scores, and what refers to another one scaled, where the greatest of a row is far above that."""
+        fours = range(_EACH // 4)
+        yield f"let first = at + half * {_EACH};"
+        for q in fours:
             yield f"let four_{q} = score_part[part][of_row * {_OF_SCORES} + half * {_EACH // 4} + {q}];"
-        for j in range(_EACH):
-            yield f"let key_{j} = at + half * {_EACH} + {j};"
-            found = f"score(batch, here, min(key_{j}, end - 1), four_{j // 4}[{j % 4}])"
-            yield f"let found_{j} = select({LOWEST}, {found}, key_{j} < end);"
-        most = "found_0"
-        for j in range(1, _EACH):
-            most = f"max({most}, found_{j})" if j % 4 else f"{most}, found_{j}"
-            if j % 4 == 0:
-                most = f"max({most})"
-        yield f"partial[index] = {most};"
-        yield "workgroupBarrier();"
-        yield "highest = max(highest, max(partial[index], partial[index ^ 1]));"
+            each = (f"score(batch, here, min(first + {4 * q + j}, end - 1), four_{q}[{j}])" for j in range(4))
+            yield f"var found_{q} = vec4<f32>({', '.join(each)});"
+        yield "// Only the last tile may have keys behind the end."
+        yield f"if (at + {KEYS} > end) {{"
+        yield from (f"  found_{q} = select(vec4<f32>({LOWEST}), found_{q}, {_seen(q)});" for q in fours)
+        yield "}"
+        yield f"let most = {_tree('max({}, {})', [f'found_{q}' for q in fours])};"
+        yield "highest = max(highest, max(max(most.x, most.y), max(most.z, most.w)));"
         yield f"if (highest > reference + {_FAR}) {{"
         yield "  atomicStore(&far, u32(at + 1));"
         yield "}"
         yield "if (workgroupUniformLoad(&far) == u32(at + 1)) {"
+        yield "  partial[index] = highest;"
+        yield "  workgroupBarrier();"
+        yield "  highest = max(highest, partial[index ^ 1]);"
         yield "  let factor = exp(reference - highest);"
         yield "  reference = highest;"
-        yield "  sum *= factor;"
+        yield "  sums *= factor;"
         for first in range(0, self._wide, KEYS // SIDE):
             these = range(first, min(first + KEYS // SIDE, self._wide))
             yield from (f"  {stored(f'mixed_{n}', n - first)}" for n in these)
             yield "  workgroupBarrier();"
-            for q in range(_EACH // 4):
+            for q in fours:
                 yield f"  score_part[part][of_row * {_OF_SCORES} + half * {_EACH // 4} + {q}] *= factor;"
             yield "  workgroupBarrier();"
             for n in these:
@@ -232,26 +262,34 @@ class AttendingMatrices(Eights, Attending):
         yield "}"
 
     def _weights_of_tile(self) -> Iterable[str]:
-        for j in range(_EACH):
-            yield f"let weight_{j} = select(0.0, {_SCALE}.0 * exp(found_{j} - reference), key_{j} < end);"
-        yield f"sum += {' + '.join(f'weight_{j}' for j in range(_EACH))};"
-        exact = len(self._parts) > 1
-        for j in range(_EACH if exact else 0):
-            # Numbers of eleven bits, which a float16 has; a conversion and back would be left out by compilers.
-            yield f"let high_{j} = bitcast<f32>(bitcast<u32>(weight_{j}) & 0xffffe000u);"
+        fours = range(_EACH // 4)
+        for q in fours:
+            yield f"var weight_{q} = {_SCALE}.0 * exp(found_{q} - reference);"
+        yield f"if (at + {KEYS} > end) {{"
+        yield from (f"  weight_{q} = select(vec4<f32>(), weight_{q}, {_seen(q)});" for q in fours)
+        yield "}"
+        yield f"sums += {_tree('({} + {})', [f'weight_{q}' for q in fours])};"
+        names = {part: [f"weight_{q}" for q in fours] for part in self._parts}
+        if len(self._parts) > 1:
+            for q in fours:
+                # Numbers of eleven bits, which a float16 has; a conversion and back would be left out by compilers.
+                yield f"let high_{q} = bitcast<vec4<f32>>(bitcast<vec4<u32>>(weight_{q}) & vec4<u32>(0xffffe000u));"
+            names = {
+                "weight_part": [f"high_{q}" for q in fours],
+                "rest_part": [f"(weight_{q} - high_{q})" for q in fours],
+            }
         for part in self._parts:
             for e in range(_EACH // 8):
-                pairs = []
-                for j in range(e * 8, e * 8 + 8, 2):
-                    numbers = [f"high_{i}" if exact else f"weight_{i}" for i in (j, j + 1)]
-                    if part == "rest_part":
-                        numbers = [f"weight_{i} - high_{i}" for i in (j, j + 1)]
-                    pairs.append(f"pack2x16float(vec2<f32>({', '.join(numbers)}))")
+                pairs = [f"pack2x16float({names[part][2 * e + n // 2]}.{('xy', 'zw')[n % 2]})" for n in range(4)]
                 place = f"{part}[part][of_row * {_OF_WEIGHTS} + half * {_EACH // 8} + {e}]"
                 yield f"{place} = vec4<u32>({', '.join(pairs)});"
 
     def _ended_rows(self) -> Iterable[str]:
-        yield "partial[index] = sum;"
+        yield "partial[index] = highest;"
+        yield "workgroupBarrier();"
+        yield "highest = max(highest, partial[index ^ 1]);"
+        yield "workgroupBarrier();"
+        yield "partial[index] = sums.x + sums.y + sums.z + sums.w;"
         yield "workgroupBarrier();"
         yield "if (half == 0) {"
         yield f"  let scale = exp(reference - highest) / {_SCALE}.0;"
@@ -259,20 +297,36 @@ class AttendingMatrices(Eights, Attending):
         yield "  scale_part[own] = scale;"
         yield "  sum_part[own] = (partial[index] + partial[index + 1]) * scale;"
         yield "}"
+        each = 1 if self._lane is None else 4
+        function = "finish" if self._lane is None else "finish4"
         for first in range(0, self._wide, KEYS // SIDE):
             these = range(first, min(first + KEYS // SIDE, self._wide))
             yield from (stored(f"mixed_{n}", n - first) for n in these)
             yield "workgroupBarrier();"
-            wide = len(these) * SIDE
-            yield f"for (var e = index; e < {ROWS * wide}; e += {LANES}) {{"
+            wide = len(these) * SIDE // each
+            yield f"for (var e = index; e < {self._shape.rows * wide}; e += {self._invocations}) {{"
             yield f"  let r = e / {wide};"
-            yield f"  let c = e % {wide};"
+            yield f"  let c = e % {wide}{f' * {each}' if each > 1 else ''};"
             yield f"  if (row + r < {self._rows} && {first * SIDE} + c < {self._width}) {{"
-            mixed = f"score_part[r / {SIDE}][r % {SIDE} * {_OF_SCORES} + c / 4][c % 4] * scale_part[r]"
-            yield f"    finish(batch, row + r, {first * SIDE} + c, highest_part[r], sum_part[r], {mixed});"
+            component = "[c % 4]" if each == 1 else ""
+            mixed = f"score_part[r / {SIDE}][r % {SIDE} * {_OF_SCORES} + c / 4]{component} * scale_part[r]"
+            yield f"    {function}(batch, row + r, {first * SIDE} + c, highest_part[r], sum_part[r], {mixed});"
             yield "  }"
             yield "}"
             yield "workgroupBarrier();"
+
+
+def _seen(four: int) -> str:
+    """Which of four keys there are."""
+    return f"vec4<i32>(first + {4 * four}) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(end)"
+
+
+def _tree(text: str, parts: Sequence[str]) -> str:
+    """What becomes of all parts by a function of two of them: none waits for more than it must."""
+    while len(parts) > 1:
+        pairs = [text.format(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        parts = [*pairs, *parts[len(pairs) * 2 :]]
+    return bare(parts[0])
 
 
 def stored(matrix: str, number: int) -> str:

@@ -51,7 +51,7 @@ def attention(found: Found) -> list[Launch] | None:
     if shape is None:
         return None
     text = Text(found, found.entry_point, indices, OWN_NAMES)
-    if found.matrices and (fast := by_matrices(text, made, (rows, inner, width), caches)) is not None:
+    if found.matrices and (fast := by_matrices(text, made, (batch, rows, inner, width), caches)) is not None:
         return [fast.launch()]
     kind = Attending
     if decoding.takes(shape.rows, inner):

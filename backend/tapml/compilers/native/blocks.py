@@ -42,7 +42,10 @@ BLOCKS_OF_PIECES = (
     Blocks(16, 32, 2, 2, 64),
 )
 """The same where factors are sums of two float16 (pieces.py): parts of both lie twice in workgroup memory, of which an
-H200 has 48 KiB. They have not been measured."""
+H200 has 48 KiB."""
+
+BLOCKS_OF_LEFT_PIECES = (Blocks(64, 32, 2, 4, 32), *BLOCKS_OF_PIECES[1:])
+"""Where that is the left factor alone."""
 
 _AT_ONCE = 132
 """Workgroups that a large device runs at full speed."""

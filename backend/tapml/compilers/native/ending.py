@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from tapml.compilers.native.access import Access
 from tapml.compilers.native.contraction import TOTAL, Contraction
 from tapml.compilers.native.factors import Factors
-from tapml.compilers.native.kernel import Text, product
-from tapml.compilers.native.names import Names
+from tapml.compilers.native.kernel import Text
 from tapml.compilers.native.stages import loads, variable
-from tapml.compilers.native.text import Writer
 from tapml.compilers.native.words import bare, tight, wgsl_type
 from tapml.operators.program import Expression
 
@@ -63,15 +61,7 @@ class Ending(Factors):
     def _four_columns(self) -> str | None:
         """The axis along which four columns are four elements of the output beside each other; None where they are
         not."""
-        axis, output = self._ends[2][-1] if self._ends[2] else None, str(self._store.value)
-        if axis is None or not isinstance(axis.extent, int) or axis.extent % 4:
-            return None
-        if not self._text.found.by_fours(output):
-            return None
-        if not product(self._indices, self._buffers[output].shape).divisible(4):
-            return None
-        whole = Writer(self._indices, {}, Names(), axis.variable).in_a_row(self._place(self._store))
-        return axis.variable if whole else None
+        return self._by_fours(self._ends[2][-1] if self._ends[2] else None, self._store)
 
     def _bind_end(self, lane: str | None, taken: Collection[str] = ()) -> None:
         """What follows the sums, and the output: as vec4 where four columns are always whole vectors of it. `taken`:

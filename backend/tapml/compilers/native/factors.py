@@ -76,6 +76,18 @@ class Factors:
         """Where it reads, in elements."""
         return self._indices.flat(load.operands, self._buffers[str(load.value)].shape)
 
+    def _by_fours(self, axis: Index | None, stored: Expression) -> str | None:
+        """The variable of the axis, where four points of it are always four elements of an output beside each other."""
+        output = str(stored.value)
+        if axis is None or not isinstance(axis.extent, int) or axis.extent % 4:
+            return None
+        if not self._text.found.by_fours(output):
+            return None
+        if not product(self._indices, self._buffers[output].shape).divisible(4):
+            return None
+        whole = Writer(self._indices, {}, Names(), axis.variable).in_a_row(self._place(stored))
+        return axis.variable if whole else None
+
     def _along(self, factor: Factor) -> bool:
         for load in loads(factor.value):
             place = self._place(load)

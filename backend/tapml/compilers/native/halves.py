@@ -28,6 +28,12 @@ fn first_bits(four : vec4<f32>) -> vec4<f32> {
 """
 
 
+FOUR_WORDS = """\
+// Words of integers, and the bits of the scale and the zero point that they share.
+struct FourWords { words : vec4<u32>, of_group : vec2<u32> }
+"""
+
+
 class ProductOfHalves(Eights, Hooks):
     """The functions of a product."""
 
@@ -51,6 +57,16 @@ class ProductOfHalves(Eights, Hooks):
     def made(self) -> tuple[str, ...]:
         """Functions that make each float16 that a number of the right factor is the sum of; "": it is one as it is."""
         return ("",)
+
+    @property
+    def eights(self) -> tuple[str, ...]:
+        """Where several vectors of the right factor are read at once, the text of each, of what is read."""
+        return ()
+
+    @property
+    def read_as(self) -> str:
+        """The type of what is read of the right factor."""
+        return "vec4<u32>"
 
     @property
     def products(self) -> int:
@@ -90,7 +106,41 @@ class HalvesOfRight(Eights, Hooks):
 
 class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     """The functions of a product whose right factor is of integers, by eights: `right8` reads what eight numbers are
-    made of, `right_first` and `right_rest` make them."""
+    made of, or of four words; `right_first` and `right_rest` make them. `fours`: four words are read at once where they
+    can be."""
+
+    def __init__(
+        self,
+        text: Text,
+        found: Contraction,
+        tile: tuple[int, int] = (0, 0),
+        parts: Parts | None = None,
+        fours: bool = False,
+    ):
+        self._want_fours = fours
+        super().__init__(text, found, tile, parts)
+
+    @property
+    def by_four_words(self) -> bool:
+        """Whether four words can be read at once."""
+        return self._by_four_words(self._right)
+
+    @property
+    def _at_once(self) -> bool:
+        return self._want_fours and self.by_four_words
+
+    @property
+    def eights(self) -> tuple[str, ...]:
+        if not self._at_once:
+            return ()
+        words = (
+            [f"{{0}}.words.{c}, 0u" for c in "xyzw"] if self.integers.bits == 4 else ["{0}.words.xy", "{0}.words.zw"]
+        )
+        return tuple(f"vec4<u32>({two}, {{0}}.of_group)" for two in words)
+
+    @property
+    def read_as(self) -> str:
+        return "FourWords" if self._at_once else super().read_as
 
     @property
     def integers(self) -> Integers:
@@ -111,7 +161,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         *rest, right = factors
         super()._bind(rest, *others)
-        self._bind_words(right)
+        self._bind_words(right, self._want_fours and self._by_four_words(right))
 
     def _vector(self, factor: Factor, step: int) -> str:
         if factor.name != "right":
@@ -144,14 +194,20 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
         lines = [f"let line = {factor.line if inside else f'min({factor.line}, {last(own)})'};"]
         if not whole:
             lines.append(f"let point = min(k, {last(inner)});")
-        given = [f"right_word(batch, line, {k} / {found.each})"]
-        more = f"{k} / {found.each} + 1"
-        more = more if whole else f"min({more}, {last(self._words(factor))})"
-        given.append(f"right_word(batch, line, {more})" if found.bits == 8 else "0u")
-        given.append("0u" if found.scale.kind == "constant" else f"bitcast<u32>(right_scale(batch, line, {k}))")
-        given.append("0u" if found.zero.kind == "constant" else f"bitcast<u32>(right_zero(batch, line, {k}))")
-        lines.append(f"return vec4<u32>({', '.join(given)});")
-        return "\n".join([self._head(factor), *(f"  {line}" for line in lines), "}\n"])
+        of_group = ["0u" if found.scale.kind == "constant" else f"bitcast<u32>(right_scale(batch, line, {k}))"]
+        of_group.append("0u" if found.zero.kind == "constant" else f"bitcast<u32>(right_zero(batch, line, {k}))")
+        if self._at_once:
+            self.helpers["four words"] = FOUR_WORDS
+            words = f"right_words(batch, line, {k} / {4 * found.each})"
+            lines.append(f"return FourWords({words}, vec2<u32>({', '.join(of_group)}));")
+        else:
+            given = [f"right_word(batch, line, {k} / {found.each})"]
+            more = f"{k} / {found.each} + 1"
+            more = more if whole else f"min({more}, {last(self._words(factor))})"
+            given.append(f"right_word(batch, line, {more})" if found.bits == 8 else "0u")
+            lines.append(f"return vec4<u32>({', '.join([*given, *of_group])});")
+        head = self._head(factor).replace("-> vec4<u32>", f"-> {self.read_as}")
+        return "\n".join([head, *(f"  {line}" for line in lines), "}\n"])
 
 
 def _function(name: str, lines: Sequence[str], halves: tuple[str, str]) -> str:

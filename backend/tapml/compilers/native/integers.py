@@ -10,8 +10,8 @@ from typing import Any
 
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.factors import Factor, Factors, last
-from tapml.compilers.native.kernel import Text
-from tapml.compilers.native.polynomials import Indices
+from tapml.compilers.native.kernel import Text, product
+from tapml.compilers.native.polynomials import Indices, Polynomial
 from tapml.compilers.native.product import Hooks
 from tapml.compilers.native.stages import Index, loads, rewritten, variables_of
 from tapml.compilers.native.words import bare
@@ -152,8 +152,8 @@ def _integer(value: int) -> Expression:
 
 
 class OfIntegers(Factors):
-    """Writes the functions of a right factor that is of integers: `right_word`, of the number of a word in its line,
-    `right_scale` and `right_zero`, of a point of the inner axis."""
+    """Writes the functions of a right factor that is of integers: `right_word`, of the number of a word in its line
+    (or `right_words`, of four words), `right_scale` and `right_zero`, of a point of the inner axis."""
 
     def _factor(self, name: str, line: str, value: Expression, own: Sequence[Index], inner: Sequence[Index]) -> Factor:
         """Words are told by its inner axis as it is."""
@@ -172,16 +172,32 @@ class OfIntegers(Factors):
         each, inner = self._integers(factor).each, self._count(factor.inner)
         return str(-(-int(inner) // each)) if inner.isdigit() else f"({inner} + {each - 1}) / {each}"
 
-    def _bind_words(self, factor: Factor) -> None:
-        """What its functions read, one by one."""
+    def _by_four_words(self, factor: Factor) -> bool:
+        """Whether four words beside each other can be read at once, and share scale and zero point."""
+        found, words = self._integers(factor), self._words(factor)
+        if not words.isdigit() or int(words) % 4 or (found.group or 0) % (4 * found.each):
+            return False
+        whole = product(self._indices, self._buffers[str(found.words.value)].shape)
+        return whole.divisible(4) and self._before_words(factor).divisible(4)
+
+    def _before_words(self, factor: Factor) -> Polynomial:
+        """Where a line begins, in words."""
+        found, (axis,) = self._integers(factor), factor.inner
+        return self._place(found.words) - self._indices(divided(axis.variable, "floordiv", found.each))
+
+    def _bind_words(self, factor: Factor, fours: bool = False) -> None:
+        """What its functions read, one by one; `fours`: four words at once."""
         read = {str(load.value) for load in loads(factor.value)}
+        words = str(self._integers(factor).words.value)
         for name in self._buffers:
             if name in read:
-                self._text.bind(name)
+                self._text.bind(name, 4 if fours and name == words else 1)
 
     def _of_integers(self, factor: Factor) -> str:
         found = self._integers(factor)
-        made = [self._of_point(factor, "word", "word : i32", "u32", found.words)]
+        fours = self._text.accesses[str(found.words.value)].width == 4
+        kind = ("words", "four : i32", "vec4<u32>") if fours else ("word", "word : i32", "u32")
+        made = [self._of_point(factor, *kind, found.words)]
         for name, value in (("scale", found.scale), ("zero", found.zero)):
             if value.kind != "constant":
                 made.append(self._of_point(factor, name, "k : i32", "f32", value))
@@ -192,13 +208,11 @@ class OfIntegers(Factors):
         writer.lines.append(f"fn {factor.name}_{name}(batch : i32, {factor.line} : i32, {argument}) -> {kind} {{")
         self._decoded(writer, factor.batch, "batch")
         self._decoded(writer, factor.own, factor.line)
-        if name == "word":
+        if value is self._integers(factor).words:
             access = self._text.accesses[str(value.value)]
-            (axis,) = factor.inner
-            place = self._place(value)
-            rest = place - self._indices(divided(axis.variable, "floordiv", self._integers(factor).each))
-            begin = bare(writer.polynomial(rest))
-            text = f"{access.name}[{'word' if begin == '0' else f'{begin} + word'}]"
+            number = argument.split()[0]
+            begin = bare(writer.polynomial(self._before_words(factor).divided(access.width)))
+            text = f"{access.name}[{number if begin == '0' else f'{begin} + {number}'}]"
         else:
             self._decoded(writer, factor.inner, "k")
             text = bare(writer.value(value))
@@ -209,10 +223,22 @@ class OfIntegers(Factors):
 
 
 class ProductOfIntegers(OfIntegers, Hooks):
-    """The functions of a product whose right factor is of integers: `left4`, `right_word` and so on."""
+    """The functions of a product whose right factor is of integers: `left4`, `right_word` and so on. `fours`: four
+    words are read at once where they can be, by `right_words`."""
 
-    def __init__(self, text: Text, found: Contraction, four_columns: bool) -> None:
+    def __init__(self, text: Text, found: Contraction, four_columns: bool, fours: bool = False) -> None:
+        self._fours = fours
         super().__init__(text, found, four_columns=four_columns)
+
+    @property
+    def by_four_words(self) -> bool:
+        """Whether four words can be read at once."""
+        return self._by_four_words(self._right)
+
+    @property
+    def at_once(self) -> int:
+        """Words that are."""
+        return 4 if self._fours and self.by_four_words else 1
 
     @property
     def integers(self) -> Integers:
@@ -230,7 +256,7 @@ class ProductOfIntegers(OfIntegers, Hooks):
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         left, right = factors
         super()._bind((left,), *others)
-        self._bind_words(right)
+        self._bind_words(right, self._fours and self._by_four_words(right))
 
     def _vector(self, factor: Factor, step: int) -> str:
         return self._of_integers(factor) if factor.name == "right" else super()._vector(factor, step)

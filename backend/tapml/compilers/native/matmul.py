@@ -8,14 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_PIECES, Blocks, blocks_of
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks, blocks_of, fits
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
-from tapml.compilers.native.integers import ProductOfIntegers, with_integers
+from tapml.compilers.native.integers import Integers, ProductOfIntegers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
 from tapml.compilers.native.matrices import by_matrices
 from tapml.compilers.native.matrix_parts import SIDE
@@ -76,11 +76,10 @@ def matmul(
         return [*before, *([launch] if parts is None else merged(found, made, indices, parts, launch))]
     integers = with_integers(made, indices, found.buffers)
     if integers is not None and not isinstance(chosen, Split):
-        words = -(-inner // integers.each)
-        word_split = chosen if isinstance(chosen, WordSplit) else word_split_of(rows, columns, words, batch)
+        word_split = chosen if isinstance(chosen, WordSplit) else _word_split(found, made, indices, rows, integers)
         if word_split.fits(rows):
             text = Text(found, found.entry_point, indices, OWN_NAMES)
-            of_words = ProductOfIntegers(text, made, word_split.columns == 4)
+            of_words = ProductOfIntegers(text, made, word_split.columns == 4, word_split.fours)
             return [skinny_integers(of_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
@@ -117,6 +116,13 @@ def _of_words(
         return [tiled(hooks, dataclasses.replace(tile, splits=1), count, DOTS[found.dots])]
     split = chosen if isinstance(chosen, Split) else split_of(columns, words, batch, along=True)
     return [skinny(hooks, rows, split, count, DOTS[found.dots])]
+
+
+def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, integers: Integers) -> WordSplit:
+    batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
+    probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
+    by_fours = probe.by_four_words and (integers.bits == 8 or narrowed(made.left) is not None)
+    return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours)
 
 
 _OF_TEXELS = Tile(4, 4, 8, 8)
@@ -200,7 +206,7 @@ def _by_matrices(
     integers = with_integers(halves, indices, found.buffers)
     kind = ProductOfHalves if integers is None else HalvesOfIntegers
     as_it_is = kind(Text(found, found.entry_point, indices, OWN_NAMES), halves)
-    choices = BLOCKS if halves.rest is None else BLOCKS_OF_PIECES
+    choices = BLOCKS if halves.rest is None else BLOCKS_OF_PIECES if as_it_is.products == 3 else BLOCKS_OF_LEFT_PIECES
     least = 1 if halves.rest is None else least_splits(inner, as_it_is.products)
     if least > 1 and 4 * batch * rows * columns * least > MOST_BYTES:
         return None
@@ -215,7 +221,13 @@ def _by_matrices(
     more, found, halves = _packed(found, halves, indices, packed, 8)
     parts = parts_of(found, blocks.splits)
     text = Text(found, found.entry_point, indices, OWN_NAMES)
-    eights = kind(text, halves, (blocks.height, blocks.width), parts)
+    tile = blocks.height, blocks.width
+    if isinstance(as_it_is, HalvesOfIntegers):
+        depth = blocks.depth * as_it_is.integers.bits // 16  # in vectors of eight, as in fours of words
+        fours = depth >= 8 and fits(blocks.width, depth, blocks.invocations, False)
+        eights: ProductOfHalves = HalvesOfIntegers(text, halves, tile, parts, fours)
+    else:
+        eights = ProductOfHalves(text, halves, tile, parts)
     launch = by_matrices(eights, blocks, lambda *tile: _count(halves, indices, *tile))
     return [*before, *more, *([launch] if parts is None else merged(found, halves, indices, parts, launch))]
 

@@ -36,6 +36,10 @@ class Part:
     begin: str
     made: tuple[str, ...] = ("",)
     """Of what vectors are read as, functions that make what is kept in an array each; "": as it is."""
+    eights: tuple[str, ...] = ()
+    """Where several vectors beside each other are read at once, the texts of each, of what was read in place of {}."""
+    kind: str = "vec4<u32>"
+    """What is read."""
 
     @property
     def each(self) -> int:
@@ -61,24 +65,34 @@ class Part:
 
     @property
     def shares(self) -> int:
-        """Vectors that each invocation brings."""
-        return self.lines * self.depth // 8 // self.invocations
+        """What each invocation reads: vectors, or as many of them together."""
+        return self.lines * self.depth // 8 // self.together // self.invocations
 
     @property
     def fits(self) -> bool:
         """Whether all invocations bring equally many vectors, of the same numbers in their lines."""
-        return fits(self.lines, self.depth, self.invocations, self.across)
+        return fits(self.lines, self.depth // self.together, self.invocations, self.across)
 
     def placed(self) -> Iterable[str]:
         """Which vectors an invocation brings: its first, and from there on always as many further."""
-        fast = (self.lines if self.across else self.depth) // 8
+        fast = self._fast
         yield f"let {self.name}_fast = index % {fast};"
         yield f"let {self.name}_slow = index / {fast};"
 
+    @property
+    def together(self) -> int:
+        """Vectors that are read at once."""
+        return max(1, len(self.eights))
+
+    @property
+    def _fast(self) -> int:
+        """Of what invocations beside each other read: so many lie beside each other."""
+        return (self.lines if self.across else self.depth) // 8 // self.together
+
     def _share(self, share: int) -> tuple[str, str]:
-        """The number of a vector in its line, or of a vector of lines; and the line, or the point of the inner axis."""
-        fast = (self.lines if self.across else self.depth) // 8
-        step = self.invocations // fast
+        """The number of what is read in its line, or of a vector of lines; and the line, or the point of the inner
+        axis."""
+        step = self.invocations // self._fast
         return f"{self.name}_fast", f"{self.name}_slow{f' + {share * step}' if share else ''}"
 
     def brought(self, k: str, function: str = "") -> Iterable[str]:
@@ -89,20 +103,40 @@ class Part:
             if self.across:
                 given = f"{self.begin} + {fast} * 8, {k} + {slow}"
             else:
-                given = f"{self.begin} + {slow}, {k} + {fast} * 8"
+                given = f"{self.begin} + {slow}, {k} + {fast} * {8 * self.together}"
             yield f"{self.name}_{share} = {function}(batch, {given});"
 
+    def kept_at_once(self) -> Iterable[str]:
+        """Writes to workgroup memory what is made of what was read."""
+        for place, read in self._read():
+            for array, function in zip(self.arrays, self.made, strict=True):
+                yield f"{array}{place} = {f'{function}({read})' if function else read};"
+
+    def made_of_read(self) -> Iterable[str]:
+        """Makes what is kept then. It stands before the barrier that waits for a step's products, so that it is
+        computed while these are."""
+        for number, (_, read) in enumerate(self._read()):
+            yield from (f"let {function}_{number} = {function}({read});" for function in self.made if function)
+
     def kept(self) -> Iterable[str]:
+        """Writes to workgroup memory what was made."""
+        for number, (place, read) in enumerate(self._read()):
+            for array, function in zip(self.arrays, self.made, strict=True):
+                yield f"{array}{place} = {f'{function}_{number}' if function else read};"
+
+    def _read(self) -> Iterable[tuple[str, str]]:
+        """Where each vector is kept, and the text of what it is made of."""
         for share in range(self.shares):
             fast, slow = self._share(share)
+            found = f"{self.name}_{share}"
             if self.across:
                 eights = self.each // 8
-                group, place = f"{fast} / {eights}", f"({slow}) * {self.stride} + {fast} % {eights}"
-            else:
-                group, place = f"({slow}) / {self.each}", f"({slow}) % {self.each} * {self.stride} + {fast}"
-            for array, function in zip(self.arrays, self.made, strict=True):
-                found = f"{self.name}_{share}"
-                yield f"{array}[{group}][{place}] = {f'{function}({found})' if function else found};"
+                yield f"[{fast} / {eights}][({slow}) * {self.stride} + {fast} % {eights}]", found
+                continue
+            for n in range(self.together):
+                at = f"{fast} * {self.together}{f' + {n}' if n else ''}" if self.together > 1 else fast
+                read = self.eights[n].format(found) if self.eights else found
+                yield f"[({slow}) / {self.each}][({slow}) % {self.each} * {self.stride} + {at}]", read
 
     def matrix(self, own: str, number: int, step: int, rest: bool = False) -> str:
         """The subgroup matrix of the group's lines from number * SIDE on, at that step along the inner axis; `rest`: of

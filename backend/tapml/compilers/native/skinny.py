@@ -162,12 +162,7 @@ def skinny(hooks: Hooks, rows: int, split: Split, count: Count, of: Kind = NUMBE
         "",
         f"let slot = lane * {split.columns} + place;",
         *(f"{name}_part[slot] = {name};" for name in sums),
-        f"for (var half = {split.lanes // 2}; half > 0; half /= 2) {{",
-        "  workgroupBarrier();",
-        "  if (lane < half) {",
-        *(f"    {name}_part[slot] += {name}_part[slot + half * {split.columns}];" for name in sums),
-        "  }",
-        "}",
+        *added([f"{name}_part" for name in sums], split.lanes, split.columns),
         "if (lane == 0) {",
         *(f"  {line}" for row in many for line in _finished(row, vectors, hooks.by_four_columns)),
         "}",
@@ -181,6 +176,20 @@ def skinny(hooks: Hooks, rows: int, split: Split, count: Count, of: Kind = NUMBE
     if isinstance(hooks, HalvesOfRight):
         helpers = "\n".join([helpers, *hooks.helpers.values()])
     return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
+
+
+def added(names: Sequence[str], lanes: int, groups: int) -> Iterable[str]:
+    """Adds up what the lanes of each of so many groups have in these arrays of workgroup memory, at `slot`: eight or
+    sixteen at a time, which waits less often than by halves."""
+    while lanes > 1:
+        rest = lanes // (16 if lanes in (16, 128) else 8) or 1
+        yield "workgroupBarrier();"
+        yield f"if (lane < {rest}) {{"
+        others = range(rest * groups, lanes * groups, rest * groups)
+        for name in names:
+            yield f"  {name}[slot] += {' + '.join(f'{name}[slot + {other}]' for other in others)};"
+        yield "}"
+        lanes = rest
 
 
 def _turns(vectors: _Vectors, inner: str, rows: Iterable[int]) -> Iterable[str]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from tapml.compilers.native.integers import FOURS, ProductOfIntegers
 from tapml.compilers.native.kernel import Launch, grid_of
 from tapml.compilers.native.product import ACCUMULATED, Count, numbered, tiles
-from tapml.compilers.native.skinny import INVOCATIONS
+from tapml.compilers.native.skinny import INVOCATIONS, added
 from tapml.compilers.native.words import bare
 
-_AT_ONCE = 65536
-"""Invocations that fill a large device, each of which waits for several words."""
+_AT_ONCE = 262144
+"""Invocations that fill a large device, each of which waits for two words of each column."""
 _MOST_SUMS = 16
 """Of an invocation: those of a workgroup fit into the workgroup memory that every device has."""
 
@@ -26,24 +26,28 @@ class WordSplit:
     columns: int
     lanes: int
     words: int
+    fours: bool = False
+    """Whether four words beside each other are read at once, and meet their scale together."""
 
     def fits(self, rows: int) -> bool:
         """Whether the sums of so many rows do."""
         return rows * self.columns <= _MOST_SUMS
 
 
-def word_split_of(rows: int, columns: int, words: int, batch: int) -> WordSplit:
+def word_split_of(rows: int, columns: int, words: int, batch: int, bits: int = 4, by_fours: bool = False) -> WordSplit:
     """As many columns as their sums leave room for, which share what is read of the left factor, and as many lanes as
-    fill a large device. An estimate: only GPUs in software have been measured."""
+    fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`:
+    whether four words may be read at once, which is worth it where what is multiplied by them lies in few cache
+    lines."""
     widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
-    lanes = [lanes for lanes in (16, 32, 64, 128) if lanes <= max(16, words)]
+    filled = _AT_ONCE * bits // 16 if by_fours else _AT_ONCE
+    lanes = [lanes for lanes in (16, 32, 64, 128, 256)[: 4 if by_fours else 5] if lanes <= max(16, words)]
     splits = [(width, lane) for width in widths for lane in lanes]
-    filled = (split for split in splits if columns * batch * split[1] >= _AT_ONCE * split[0])
-    width, lane = next(filled, (widths[-1], lanes[-1]))
-    at_a_time = 1
-    while at_a_time < 4 and at_a_time * lane < words:
-        at_a_time *= 2
-    return WordSplit(width, lane, at_a_time)
+    enough = (split for split in splits if columns * batch * split[1] >= filled * split[0])
+    width, lane = next(enough, (widths[-1], lanes[-1]))
+    if by_fours:
+        return WordSplit(width, lane, 4, True)
+    return WordSplit(width, lane, 2 if lane < words else 1)
 
 
 def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count: Count) -> Launch:
@@ -51,11 +55,11 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
     integers = hooks.integers
     width, lanes, many = split.columns, split.lanes, range(rows)
     product = hooks.product(integers.each * lanes * split.words)
+    reads, words = split.words // hooks.at_once, _reads_of(hooks)
     groups = INVOCATIONS // lanes
     workgroups, most = count(rows, groups * width)
     grid, group = grid_of(workgroups, most)
     kind = f"vec{width}<f32>" if width > 1 else "f32"
-    words = hooks.words
     lines = (
         "let index = i32(number);",
         f"let column_tiles = {tiles(product.columns, groups * width)};",
@@ -67,13 +71,13 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
         "// Columns beyond the last are read as the last: what comes of them is not stored.",
         *(f"let read_{j} = min(column{f' + {j}' if j else ''}, {hooks.last_column});" for j in range(width)),
         *(f"var {_sum(i, j)} = 0.0;" for i in many for j in range(width)),
-        f"for (var first = lane; first < {words}; first += {lanes * split.words}) {{",
-        *(f"  {line}" for line in _turn(hooks, rows, split, words)),
+        f"for (var first = lane; first < {words}; first += {lanes * reads}) {{",
+        *(f"  {line}" for line in _turn(hooks, rows, split, reads)),
         "}",
         "",
         f"let slot = lane * {groups} + place;",
         *(f"sums_{i}[slot] = {_vector(kind, [_sum(i, j) for j in range(width)])};" for i in many),
-        *_added(rows, lanes, groups),
+        *added([f"sums_{i}" for i in many], lanes, groups),
         "if (lane == 0) {",
         *(f"  {line}" for line in _finished(hooks, rows, split, kind)),
         "}",
@@ -89,19 +93,6 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
     return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
 
 
-def _added(rows: int, lanes: int, groups: int) -> Iterable[str]:
-    """Each lane's sums are added up by eight or sixteen: that waits less often than by halves."""
-    while lanes > 1:
-        rest = lanes // (16 if lanes in (16, 128) else 8) or 1
-        yield "workgroupBarrier();"
-        yield f"if (lane < {rest}) {{"
-        others = range(rest * groups, lanes * groups, rest * groups)
-        for i in range(rows):
-            yield f"  sums_{i}[slot] += {' + '.join(f'sums_{i}[slot + {other}]' for other in others)};"
-        yield "}"
-        lanes = rest
-
-
 def _sum(row: int, column: int) -> str:
     return f"sum_{row}_{column}"
 
@@ -110,42 +101,51 @@ def _vector(kind: str, parts: list[str]) -> str:
     return f"{kind}({', '.join(parts)})" if len(parts) > 1 else parts[0]
 
 
-def _turn(hooks: ProductOfIntegers, rows: int, split: WordSplit, words: str) -> Iterable[str]:
+def _reads_of(hooks: ProductOfIntegers) -> str:
+    """Of a line: words, or fours of them."""
+    return hooks.words if hooks.at_once == 1 else str(int(hooks.words) // hooks.at_once)
+
+
+def _turn(hooks: ProductOfIntegers, rows: int, split: WordSplit, reads: int) -> Iterable[str]:
     """All words of a turn are read before the first one is multiplied."""
-    integers, each, columns = hooks.integers, hooks.integers.each, range(split.columns)
-    end = bare(f"({words} - 1)") if not words.isdigit() else str(int(words) - 1)
-    inside = words.isdigit() and int(words) % (split.lanes * split.words) == 0
-    for w in range(split.words):
+    integers, columns, count = hooks.integers, range(split.columns), _reads_of(hooks)
+    each = integers.each * hooks.at_once
+    end = str(int(count) - 1) if count.isdigit() else bare(f"({count} - 1)")
+    inside = count.isdigit() and int(count) % (split.lanes * reads) == 0
+    function = "right_word" if hooks.at_once == 1 else "right_words"
+    for w in range(reads):
         at = f"first{f' + {w * split.lanes}' if w else ''}"
         # What lies beyond the last word is multiplied by zeros.
         yield f"let at_{w} = {at if inside or not w else f'min({at}, {end})'};"
         for j in columns:
-            yield f"let word_{w}_{j} = right_word(batch, read_{j}, at_{w});"
+            yield f"let word_{w}_{j} = {function}(batch, read_{j}, at_{w});"
             if not integers.by_lines:
                 yield f"let scale_{w}_{j} = right_scale(batch, read_{j}, at_{w} * {each});"
                 if integers.zero.kind != "constant":
                     yield f"let zero_{w}_{j} = right_zero(batch, read_{j}, at_{w} * {each});"
     if integers.by_lines and integers.zero.kind != "constant":
         yield from (f"let zero_{j} = right_zero(batch, read_{j}, 0);" for j in columns)
-    for w in range(split.words):
+    for w in range(reads):
         yield from _multiplied(hooks, rows, split, w)
 
 
 def _multiplied(hooks: ProductOfIntegers, rows: int, split: WordSplit, w: int) -> Iterable[str]:
     integers = hooks.integers
     halves = ("low", "high") if integers.bits == 4 else ("low",)
-    point = f"(first{f' + {w * split.lanes}' if w else ''}) * {integers.each}"
+    point = f"(first{f' + {w * split.lanes}' if w else ''}) * {integers.each * hooks.at_once}"
+    parts = [(f"{half}_{w}" + f"_{p}" * (hooks.at_once > 1), half, p) for p in range(hooks.at_once) for half in halves]
     for i in range(rows):
-        for n, half in enumerate(halves):
-            yield f"let {half}_{w}_of_{i} = left4(batch, {i}, {point}{f' + {4 * n}' if n else ''});"
+        for n, (name, _, _) in enumerate(parts):
+            yield f"let {name}_of_{i} = left4(batch, {i}, {point}{f' + {4 * n}' if n else ''});"
     for j in range(split.columns):
         zero = integers.constant_or(integers.zero, f"zero_{j}" if integers.by_lines else f"zero_{w}_{j}")
-        for half in halves:
-            yield f"let {half}_{w}_{j} = {half}_four(word_{w}_{j}, {zero});"
+        for name, half, p in parts:
+            word = f"word_{w}_{j}" + f".{'xyzw'[p]}" * (hooks.at_once > 1)
+            yield f"let {name}_by_{j} = {half}_four({word}, {zero});"
         for i in range(rows):
             text = _sum(i, j) if integers.by_lines else "0.0"
-            for half in halves:
-                text = f"accumulated({text}, {half}_{w}_of_{i}, {half}_{w}_{j})"
+            for name, _, _ in parts:
+                text = f"accumulated({text}, {name}_of_{i}, {name}_by_{j})"
             yield f"{_sum(i, j)} = {text if integers.by_lines else f'fma({text}, scale_{w}_{j}, {_sum(i, j)})'};"
 
 
