@@ -12,7 +12,7 @@ from typing import Any
 
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.factors import Factor, Factors
-from tapml.compilers.native.integers import OfIntegers, codes_of, divided
+from tapml.compilers.native.integers import codes_of, divided
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import Hooks, Kind, Product
 from tapml.compilers.native.stages import Index
@@ -90,7 +90,7 @@ def _words_of(indices: Indices, buffers: Any, value: Expression, inner: Sequence
     return _Words(known[0])
 
 
-class ProductOfWords(OfIntegers, Hooks):
+class ProductOfWords(Hooks):
     """The functions of a product of integers: `left4` and `right4` are four words of signed bytes along the inner axis,
     which is counted in words; beyond its end they are 0."""
 
@@ -113,7 +113,7 @@ class ProductOfWords(OfIntegers, Hooks):
         Factors._bind(self, (), *others)
         for factor in factors:
             buffer = str(self._word(factor).words.value)
-            self._text.bind(buffer, 4 if buffer not in self._text.accesses and self._by_fours(factor) else 1)
+            self._text.bind(buffer, 4 if buffer not in self._text.accesses and self._of_vectors(factor) else 1)
 
     def _begin(self, factor: Factor) -> Any:
         """Where a line begins, in words."""
@@ -121,7 +121,7 @@ class ProductOfWords(OfIntegers, Hooks):
             divided(factor.inner[0].variable, "floordiv", EACH)
         )
 
-    def _by_fours(self, factor: Factor) -> bool:
+    def _of_vectors(self, factor: Factor) -> bool:
         """Whether four words are always a vector of their buffer."""
         return self._inner()[1] % 4 == 0 and bool(self._begin(factor).divisible(4))
 

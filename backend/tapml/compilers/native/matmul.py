@@ -99,13 +99,6 @@ def matmul(
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
 
 
-def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, integers: Integers) -> WordSplit:
-    batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
-    probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
-    by_fours = probe.by_four_words and (integers.bits == 8 or narrowed(made.left) is not None)
-    return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours)
-
-
 def _of_words(
     found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Tile | Split | WordSplit | Blocks | None
 ) -> list[Launch] | None:
@@ -123,6 +116,13 @@ def _of_words(
         return [tiled(hooks, dataclasses.replace(tile, splits=1), count, DOTS[found.dots])]
     split = chosen if isinstance(chosen, Split) else split_of(columns, words, batch, along=True)
     return [skinny(hooks, rows, split, count, DOTS[found.dots])]
+
+
+def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, integers: Integers) -> WordSplit:
+    batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
+    probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
+    by_fours = probe.by_four_words and (integers.bits == 8 or narrowed(made.left) is not None)
+    return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours)
 
 
 _OF_TEXELS = Tile(4, 4, 8, 8)
