@@ -13,6 +13,7 @@ import pytest
 from tvm import relax
 
 import tapml as tml
+from tapml.compilers.auto.caches import LONG
 from tapml.compilers.cache.attention import LANES, TOKENS
 from tapml.compilers.choose import CHOICES, compile_operators
 from tapml.compilers.native.compile import generated
@@ -263,6 +264,14 @@ def test_what_it_is_not_written_for_is_left_to_tvm() -> None:
     other[name] = other[name].with_attr(more)
     (unknown,) = lower(other, 4).operators
     assert compile_operators([unknown], ("256",))[unknown.name].document["compiler"]["name"] == "tvm"
+
+
+@pytest.mark.parametrize(("places", "by"), [(LONG - 1, "cache"), (LONG, "native")])
+@pytest.mark.parametrize("n", [1, 3])
+def test_auto_takes_the_template_for_long_caches(n: int, places: int, by: str) -> None:
+    (operator,) = lower(attending(Case(4, 2, 16, 16, places), n), 4).operators
+    made = compile_operators([operator], ("256",), compilers=CHOICES["auto"])[operator.name].document
+    assert made["compiler"]["name"] == by
 
 
 def test_workgroups_share_the_keys_of_a_long_cache(device: Any, compiled_by: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from tapml.compilers.auto.caches import LONG_CACHES
 from tapml.compilers.auto.compile import AutoCompiler
 from tapml.compilers.auto.in_place import is_better
 from tapml.compilers.auto.table import read_table
@@ -27,7 +28,7 @@ COMPILERS: tuple[Compiler, ...] = (EXTERNAL, CACHE_KERNELS, TVM)
 
 CHOICES: Mapping[str, tuple[Compiler, ...]] = MappingProxyType(
     {
-        "auto": (EXTERNAL, CACHE_KERNELS, AutoCompiler()),
+        "auto": (EXTERNAL, LONG_CACHES, CACHE_KERNELS, AutoCompiler()),
         "native": (EXTERNAL, NATIVE, CACHE_KERNELS, TVM),
         "tvm": COMPILERS,
     }
@@ -42,7 +43,7 @@ def compilers_of(choice: str | None, tuned: Sequence[Path] = ()) -> tuple[Compil
     if tuned and choice not in (None, "auto"):
         raise InputError(f"--tuned chooses between compilers, and --compiler {choice} leaves nothing to choose")
     if tuned:
-        return (EXTERNAL, CACHE_KERNELS, AutoCompiler([read_table(path) for path in tuned]))
+        return (EXTERNAL, LONG_CACHES, CACHE_KERNELS, AutoCompiler([read_table(path) for path in tuned]))
     return CHOICES[choice or "tvm"]
 
 
