@@ -40,14 +40,14 @@ export function withProfile(platform: Platform, profile: string | null): Platfor
   return { ...platform, name, gpu: gpu && changed(gpu, change) };
 }
 
-/** `gpu` with adapters that were changed. */
+/** `gpu` with adapters that were changed; its WGSL is the real one's. */
 export function changed(gpu: GPU, change: AdapterChange): GPU {
   const requestAdapter = async (options?: GPURequestAdapterOptions) => {
     const adapter = await gpu.requestAdapter(options);
     if (adapter) change(adapter);
     return adapter;
   };
-  return { requestAdapter } as GPU;
+  return { requestAdapter, wgslLanguageFeatures: gpu.wgslLanguageFeatures } as GPU;
 }
 
 function unknownProfile(profile: string): GPU {
