@@ -44,7 +44,8 @@ def test_a_page_that_cannot_be_written_is_told_before_the_work(
     }
     for path, why in said.items():
         monkeypatch.setattr(sys, "argv", [module, "--docs", str(path)])
-        monkeypatch.delitem(sys.modules, module, raising=False)  # another test may have imported it
+        for name in (module, f"{module}.__main__"):  # another test may have imported it
+            monkeypatch.delitem(sys.modules, name, raising=False)
         with pytest.raises(SystemExit) as ended:
             runpy.run_module(module, run_name="__main__")
         assert ended.value.code == 2
