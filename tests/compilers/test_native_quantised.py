@@ -25,7 +25,7 @@ from compilers.quantised_products import (
 )
 from compilers.test_native_matrices import MOST_PRODUCTS, SMALL, blocks_are, smaller
 from compilers.test_native_products import wrong
-from tapml.compilers.native.blocks import BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks, blocks_of
+from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, Blocks, blocks_of
 from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.native.matrices import FEATURES
 from tapml.compilers.native.matrix_parts import SIDE, odd
@@ -183,7 +183,7 @@ def test_all_blocks_of_pieces_at_their_edges(
     blocks: dict[tuple[int, int], Blocks] = {}
     cases: dict[str, Product] = {}
     kinds = (Q4F32, Q8, UINT4, UINT4_OF_16, UINT8)
-    for number, found in enumerate((*BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES[0])):
+    for number, found in enumerate(BLOCKS_OF_PIECES):
         fitting = dataclasses.replace(in_little_memory(smaller(found)), splits=splits)
         for more in (-1, 0, 1):
             size = rows, columns = fitting.height + more, fitting.width * (number % 2 + 1) + more
