@@ -127,7 +127,7 @@ def test_what_has_no_products_of_integers_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_the_model_that_comes_with_tapml(tmp_path: Path) -> None:
+def test_the_model_that_comes_with_tapml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of real weights: what it costs, and that all its kernels are right on a device."""
     from tapml.carving.carve import carve
     from tapml.cli.generate_command import folder_of
@@ -146,6 +146,7 @@ def test_the_model_that_comes_with_tapml(tmp_path: Path) -> None:
     assert found["kl_divergence"] < 0.005
     dots = [name for name in suite.kernels if suite.bundle(name)["variants"][0]["name"] == "256+dots"]
     assert len(dots) >= 8
+    monkeypatch.undo()  # the PATH without a compiler has no node either
     with Server() as server:
         context = JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)
         document = run_job(
