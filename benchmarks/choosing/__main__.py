@@ -67,10 +67,6 @@ def main() -> None:
         _report(tables, operators)
 
 
-def _write(path: Path, table: Tuned) -> None:
-    path.write_text(table.model_dump_json(exclude_none=True))
-
-
 def _told(one: Told) -> None:
     print(f"{one.done} of {one.total}: {one.name}: {one.best}", flush=True)
 

@@ -38,12 +38,3 @@ def behind(coefficients: Sequence[float], samples: Sequence[Sample]) -> Mapping[
         guessed = float(np.dot(coefficients, [1.0, *astuple(one.cost)]))
         found.setdefault(one.operator, []).append((guessed, one.microseconds))
     return {operator: min(pairs)[1] / min(spent for _, spent in pairs) - 1 for operator, pairs in found.items()}
-
-
-def held_out(samples: Sequence[Sample]) -> dict[str, float]:
-    """The same, by models that were fitted without the operator."""
-    found: dict[str, float] = {}
-    for operator in dict.fromkeys(one.operator for one in samples):
-        others = fitted([one for one in samples if one.operator != operator])
-        found.update(behind(others, [one for one in samples if one.operator == operator]))
-    return found

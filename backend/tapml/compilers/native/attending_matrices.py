@@ -128,7 +128,7 @@ class AttendingMatrices(Eights, Attending):
             *(f"var of_values_{n} : vec4<u32>;" for n in range(self._shares(self._wide))),
             *self._brought("right", "begin"),
             *(f"let of_query_{n} = left8(batch, here, {n * SIDE} + half * 8);" for n in range(self._steps)),
-            *self._kept("key_part"),
+            *self._kept("right"),
             *self._brought("value", "begin"),
             *self._brought_next("right", "begin", 1),
             *self._queries(),
@@ -184,13 +184,13 @@ class AttendingMatrices(Eights, Attending):
         yield from (f"  {line}" for line in self._brought(name, then))
         yield "}"
 
-    def _kept(self, part: str) -> Iterable[str]:
+    def _kept(self, name: str) -> Iterable[str]:
         """Writes what was brought to workgroup memory."""
-        name, steps = next((into, steps) for into, array, steps in self._brings.values() if array == part)
+        brought, part, steps = self._brings[name]
         for share in range(self._shares(steps)):
             place, before, behind = self._share(steps, share)
             into = f"{part}[0][{place} / {2 * steps} * {self._stride} + {place} % {2 * steps}]"
-            yield f"{before}{into} = {name}_{share};{behind}"
+            yield f"{before}{into} = {brought}_{share};{behind}"
 
     def _tile(self) -> Iterable[str]:
         """A barrier lies between what is written to workgroup memory and who reads it, and the other way round: keys of
@@ -206,8 +206,8 @@ class AttendingMatrices(Eights, Attending):
                 yield f"score_{n} = {product};"
         yield from (stored(f"score_{n}", n) for n in range(over))
         yield "workgroupBarrier();"
-        yield from self._kept("key_part")
-        yield from self._kept("value_part")
+        yield from self._kept("right")
+        yield from self._kept("value")
         yield "// What the next tiles need is read meanwhile."
         yield from self._brought_next("right", "at", 2)
         yield from self._brought_next("value", "at", 1)

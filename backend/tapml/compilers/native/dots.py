@@ -12,7 +12,7 @@ from typing import Any
 
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.factors import Factor, Factors
-from tapml.compilers.native.integers import codes_of, divided
+from tapml.compilers.native.integers import OfWords, codes_of
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import Hooks, Kind, Product
 from tapml.compilers.native.stages import Index
@@ -67,39 +67,30 @@ def with_dots(requires: Mapping[str, Any]) -> dict[str, Any]:
     return {**requires, "features": sorted({*requires["features"], FEATURE})}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Words:
-    """A factor of integers: `words` loads four of them."""
-
-    words: Expression
-    each: int = EACH
-
-
 def of_words(found: Contraction, indices: Indices, buffers: Any) -> bool:
     """Whether both factors of a product are 8-bit integers in words that follow each other along the inner axis."""
     return all(_words_of(indices, buffers, value, found.inner) is not None for value in (found.left, found.right))
 
 
-def _words_of(indices: Indices, buffers: Any, value: Expression, inner: Sequence[Index]) -> _Words | None:
+def _words_of(indices: Indices, buffers: Any, value: Expression, inner: Sequence[Index]) -> Expression | None:
+    """The load of the words whose integers a factor is, less what stands for 0."""
     if len(inner) != 1 or not isinstance(inner[0].extent, int) or value.kind != "sub" or value.dtype != "int32":
         return None
     codes, zero = value.operands
     known = codes_of(indices, buffers, codes, inner[0].variable)
     if known is None or known[1] != 8 or zero.kind != "constant" or zero.value != _ZERO:
         return None
-    return _Words(known[0])
+    return known[0]
 
 
-class ProductOfWords(Hooks):
+class ProductOfWords(OfWords, Hooks):
     """The functions of a product of integers: `left4` and `right4` are four words of signed bytes along the inner axis,
     which is counted in words; beyond its end they are 0."""
 
     def _factor(self, name: str, line: str, value: Expression, own: Sequence[Index], inner: Sequence[Index]) -> Factor:
-        """Words are told by the inner axis as it is."""
-        (merged,), (batch, own_axes) = self._merged([value], [self._batch, own])
-        return Factor(name, line, merged, batch, own_axes, list(inner))
+        return self._of_words(name, line, value, own, inner)
 
-    def _word(self, factor: Factor) -> _Words:
+    def _word(self, factor: Factor) -> Expression:
         found = _words_of(self._indices, self._buffers, factor.value, factor.inner)
         assert found is not None
         return found
@@ -112,14 +103,12 @@ class ProductOfWords(Hooks):
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         Factors._bind(self, (), *others)
         for factor in factors:
-            buffer = str(self._word(factor).words.value)
+            buffer = str(self._word(factor).value)
             self._text.bind(buffer, 4 if buffer not in self._text.accesses and self._of_vectors(factor) else 1)
 
     def _begin(self, factor: Factor) -> Any:
         """Where a line begins, in words."""
-        return self._place(self._word(factor).words) - self._indices(
-            divided(factor.inner[0].variable, "floordiv", EACH)
-        )
+        return self._words_before(self._word(factor), factor.inner[0].variable, EACH)
 
     def _of_vectors(self, factor: Factor) -> bool:
         """Whether four words are always a vector of their buffer."""
@@ -139,7 +128,7 @@ class ProductOfWords(Hooks):
             writer.line("}")
         self._decoded(writer, factor.batch, "batch")
         self._decoded(writer, factor.own, factor.line)
-        access = self._text.accesses[str(self._word(factor).words.value)]
+        access = self._text.accesses[str(self._word(factor).value)]
         begin = self._begin(factor)
         # Bytes of the last word that no integer is in are made 0, once is enough.
         rest = inner % EACH if factor.name == "left" else 0

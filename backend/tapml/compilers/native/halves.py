@@ -117,21 +117,12 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
         parts: Parts | None = None,
         fours: bool = False,
     ):
-        self._want_fours = fours
+        self._wants_fours = fours
         super().__init__(text, found, tile, parts)
 
     @property
-    def by_four_words(self) -> bool:
-        """Whether four words can be read at once."""
-        return self._by_four_words(self._right)
-
-    @property
-    def _at_once(self) -> bool:
-        return self._want_fours and self.by_four_words
-
-    @property
     def eights(self) -> tuple[str, ...]:
-        if not self._at_once:
+        if self.at_once == 1:
             return ()
         words = (
             [f"{{0}}.words.{c}, 0u" for c in "xyzw"] if self.integers.bits == 4 else ["{0}.words.xy", "{0}.words.zw"]
@@ -140,11 +131,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
 
     @property
     def read_as(self) -> str:
-        return "FourWords" if self._at_once else super().read_as
-
-    @property
-    def integers(self) -> Integers:
-        return self._integers(self._right)
+        return "FourWords" if self.at_once > 1 else super().read_as
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -161,7 +148,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         *rest, right = factors
         super()._bind(rest, *others)
-        self._bind_words(right, self._want_fours and self._by_four_words(right))
+        self._bind_words(right)
 
     def _vector(self, factor: Factor, step: int) -> str:
         if factor.name != "right":
@@ -196,7 +183,7 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
             lines.append(f"let point = min(k, {last(inner)});")
         of_group = ["0u" if found.scale.kind == "constant" else f"bitcast<u32>(right_scale(batch, line, {k}))"]
         of_group.append("0u" if found.zero.kind == "constant" else f"bitcast<u32>(right_zero(batch, line, {k}))")
-        if self._at_once:
+        if self.at_once > 1:
             self.helpers["four words"] = FOUR_WORDS
             words = f"right_words(batch, line, {k} / {4 * found.each})"
             lines.append(f"return FourWords({words}, vec2<u32>({', '.join(of_group)}));")

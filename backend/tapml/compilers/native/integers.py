@@ -151,16 +151,32 @@ def _integer(value: int) -> Expression:
     return Expression("constant", "int64", (), value)
 
 
-class OfIntegers(Factors):
+class OfWords(Factors):
+    """What factors in words have in common, each of several integers that follow each other along the inner axis."""
+
+    def _of_words(
+        self, name: str, line: str, value: Expression, own: Sequence[Index], inner: Sequence[Index]
+    ) -> Factor:
+        """Words are told by the inner axis as it is."""
+        (merged,), (batch, own_axes) = self._merged([value], [self._batch, own])
+        return Factor(name, line, merged, batch, own_axes, list(inner))
+
+    def _words_before(self, words: Expression, variable: str, each: int) -> Polynomial:
+        """Where a line begins, in words, which have `each` integers along the variable: `words` loads them."""
+        return self._place(words) - self._indices(divided(variable, "floordiv", each))
+
+
+class OfIntegers(OfWords):
     """Writes the functions of a right factor that is of integers: `right_word`, of the number of a word in its line
     (or `right_words`, of four words), `right_scale` and `right_zero`, of a point of the inner axis."""
 
     def _factor(self, name: str, line: str, value: Expression, own: Sequence[Index], inner: Sequence[Index]) -> Factor:
-        """Words are told by its inner axis as it is."""
-        if name != "right":
-            return super()._factor(name, line, value, own, inner)
-        (merged,), (batch, own_axes) = self._merged([value], [self._batch, own])
-        return Factor(name, line, merged, batch, own_axes, list(inner))
+        made = self._of_words if name == "right" else super()._factor
+        return made(name, line, value, own, inner)
+
+    _right: Factor
+    _wants_fours = False
+    """Whether four words are read at once where they can be."""
 
     def _integers(self, factor: Factor) -> Integers:
         found = integers_of(self._indices, self._buffers, factor.value, factor.inner)
@@ -172,26 +188,36 @@ class OfIntegers(Factors):
         each, inner = self._integers(factor).each, self._count(factor.inner)
         return str(-(-int(inner) // each)) if inner.isdigit() else f"({inner} + {each - 1}) / {each}"
 
-    def _by_four_words(self, factor: Factor) -> bool:
+    @property
+    def integers(self) -> Integers:
+        return self._integers(self._right)
+
+    @property
+    def by_four_words(self) -> bool:
         """Whether four words beside each other can be read at once, and share scale and zero point."""
-        found, words = self._integers(factor), self._words(factor)
+        found, words = self.integers, self._words(self._right)
         if not words.isdigit() or int(words) % 4 or (found.group or 0) % (4 * found.each):
             return False
         whole = product(self._indices, self._buffers[str(found.words.value)].shape)
-        return whole.divisible(4) and self._before_words(factor).divisible(4)
+        return whole.divisible(4) and self._before_words(self._right).divisible(4)
+
+    @property
+    def at_once(self) -> int:
+        """Words that are read at once."""
+        return 4 if self._wants_fours and self.by_four_words else 1
 
     def _before_words(self, factor: Factor) -> Polynomial:
         """Where a line begins, in words."""
         found, (axis,) = self._integers(factor), factor.inner
-        return self._place(found.words) - self._indices(divided(axis.variable, "floordiv", found.each))
+        return self._words_before(found.words, axis.variable, found.each)
 
-    def _bind_words(self, factor: Factor, fours: bool = False) -> None:
-        """What its functions read, one by one; `fours`: four words at once."""
+    def _bind_words(self, factor: Factor) -> None:
+        """What its functions read, one by one, or four words at once."""
         read = {str(load.value) for load in loads(factor.value)}
         words = str(self._integers(factor).words.value)
         for name in self._buffers:
             if name in read:
-                self._text.bind(name, 4 if fours and name == words else 1)
+                self._text.bind(name, self.at_once if name == words else 1)
 
     def _of_integers(self, factor: Factor) -> str:
         found = self._integers(factor)
@@ -227,22 +253,8 @@ class ProductOfIntegers(OfIntegers, Hooks):
     words are read at once where they can be, by `right_words`."""
 
     def __init__(self, text: Text, found: Contraction, four_columns: bool, fours: bool = False) -> None:
-        self._fours = fours
+        self._wants_fours = fours
         super().__init__(text, found, four_columns=four_columns)
-
-    @property
-    def by_four_words(self) -> bool:
-        """Whether four words can be read at once."""
-        return self._by_four_words(self._right)
-
-    @property
-    def at_once(self) -> int:
-        """Words that are."""
-        return 4 if self._fours and self.by_four_words else 1
-
-    @property
-    def integers(self) -> Integers:
-        return self._integers(self._right)
 
     @property
     def words(self) -> str:
@@ -256,7 +268,7 @@ class ProductOfIntegers(OfIntegers, Hooks):
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         left, right = factors
         super()._bind((left,), *others)
-        self._bind_words(right, self._fours and self._by_four_words(right))
+        self._bind_words(right)
 
     def _vector(self, factor: Factor, step: int) -> str:
         return self._of_integers(factor) if factor.name == "right" else super()._vector(factor, step)
