@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import type { VmWorker } from "./api";
 import { type Host, Vm } from "./vm";
 
@@ -29,6 +29,28 @@ async function started() {
   const vm = await Vm.start(given, host);
   return { vm, emitted, ended, tell: (message: unknown) => tell(message) };
 }
+
+afterEach(() => void vi.useRealTimers());
+
+it("a run that was interrupted has five seconds to end, on a device as slow as it may be", async () => {
+  for (const [seconds, answers] of [
+    [4.9, true],
+    [5, false],
+  ] as const) {
+    const { vm, ended, tell } = await started();
+    vi.useFakeTimers();
+    const run = vm.run("{}", 2);
+    vi.advanceTimersByTime(2000 + 1000 * seconds);
+    tell({ kind: "ended", id: 1, outcome: '{"error":"KeyboardInterrupt"}', milliseconds: 1 });
+    vi.useRealTimers();
+    const { kind, message } = await run;
+    expect([kind, message, ended]).toEqual(
+      answers
+        ? ["time", "KeyboardInterrupt", []]
+        : ["time", "it ran longer than 2 s, and did not stop when it was interrupted", ["terminated"]],
+    );
+  }
+});
 
 it("a worker that sends without end, past its own side, is ended", async () => {
   const flooding = await started();

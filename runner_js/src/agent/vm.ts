@@ -4,8 +4,11 @@ import { MOST_ASKED, MOST_EMITTED, MOST_TEXT } from "./limits";
 import type { FromVm, ModelTensor, Reply, Start } from "./messages";
 import { MOST_ADDED } from "./storage/rows";
 
-/** Milliseconds for a task that was interrupted to end by itself. */
-const GRACE = 1000;
+/**
+ * Seconds for a task that was interrupted to end by itself, on a slow and busy device. Each is a timer of its own: while
+ * the page itself hangs they do not pass, and what the VM has said meanwhile is heard before the next.
+ */
+const GRACE = 5;
 /** Milliseconds for a VM to start, on the slowest device. */
 const START = 120_000;
 
@@ -123,9 +126,11 @@ export class Vm {
             return;
           }
           this.interrupt[0] = 2; // SIGINT
-          timers.push(
-            setTimeout(() => this.stop(`${say}, and did not stop when it was interrupted`, "time"), GRACE),
-          );
+          let left = GRACE;
+          const grace = setInterval(() => {
+            if (--left === 0) this.stop(`${say}, and did not stop when it was interrupted`, "time");
+          }, 1000);
+          timers.push(grace);
         }, 1000 * seconds),
       );
       this.given.worker.postMessage({ kind: "run", id, event });
