@@ -27,7 +27,7 @@ from benchmarks.choosing.report import Behind, behind, line
 from benchmarks.choosing.search import HEAD, searched
 from benchmarks.choosing.tables import least, measured, of_result, worth_keeping
 from tapml.compilers.auto.cost import cost
-from tapml.compilers.auto.digest import digest, middle
+from tapml.compilers.auto.digest import digest, judged_sizes
 from tapml.compilers.auto.space import Candidate, candidates
 from tapml.compilers.auto.table import Tuned, read_table, shipped
 from tapml.kernels.device_class import GPU, SOFTWARE
@@ -91,7 +91,7 @@ def _samples(table: Tuned, operators: Operators) -> list[Sample]:
         times = {(one.name, one.text): one.microseconds for one in kernel.candidates} if kernel else {}
         for one in own:
             spent = times.get((one.name, one.key))
-            counted = cost(one.kernel, one.variant, middle(operator)) if spent else None
+            counted = cost(one.kernel, one.variant, judged_sizes(operator)) if spent else None
             if spent and counted is not None:
                 found.append(Sample(key, one.name, counted, spent))
     return found

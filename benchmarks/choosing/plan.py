@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.choosing.operators import operators_of
 from benchmarks.kernels.candidates import texts_of
-from tapml.compilers.auto.digest import digest, middle
+from tapml.compilers.auto.digest import digest, judged_sizes
 from tapml.compilers.auto.space import candidates
 from tapml.lowering.operator import Operator
 
@@ -32,7 +32,7 @@ def plan(models: Sequence[str], only: Sequence[str]) -> Iterator[dict[str, Any]]
 
 
 def _work(name: str, operator: Operator, key: str, rotated: int) -> Iterator[dict[str, Any]]:
-    sizes = middle(operator)
+    sizes = judged_sizes(operator)
     found = candidates([operator]).get(operator.name)
     if found is None:
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.choosing.operators import operators_of
 from tapml.compilers.auto.compile import AutoCompiler
-from tapml.compilers.auto.digest import middle
+from tapml.compilers.auto.digest import judged_sizes
 from tapml.compilers.auto.likely import likely_tiles
 from tapml.compilers.auto.space import VARIANT, NativeSpace
 from tapml.compilers.auto.table import Tuned, shipped
@@ -34,7 +34,7 @@ def searched(model: str) -> str:
     by_tables = _milliseconds(lambda: _compiler(shipped()).compile(operators, (VARIANT,)))
     alone = _milliseconds(lambda: NATIVE.compile(operators, (VARIANT,)))
     texts = sum(
-        len(space.usual(likely_tiles(space, middle(operator))))
+        len(space.usual(likely_tiles(space, judged_sizes(operator))))
         for operator in operators
         for space in [NativeSpace(operator)]
     )

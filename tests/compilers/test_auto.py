@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,13 +16,14 @@ from tapml.carving.carve import carve
 from tapml.compilers.auto.choice import CLOSE, NEVER, chosen, everywhere
 from tapml.compilers.auto.combined import Offer, combined, together
 from tapml.compilers.auto.compile import AutoCompiler
-from tapml.compilers.auto.digest import digest
+from tapml.compilers.auto.digest import digest, judged_sizes
 from tapml.compilers.auto.expected import coefficients, modelled, offers
 from tapml.compilers.auto.likely import likely_tiles
 from tapml.compilers.auto.space import Candidate, NativeSpace, candidates
 from tapml.compilers.auto.table import FORMAT, Tuned, read_table, shipped, text_key
 from tapml.compilers.choose import check_kernel, compilers_of
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.kernels.document import kernel_document
 from tapml.lowering.lower import lower
 from tapml.lowering.operator import Operator
@@ -331,3 +333,14 @@ def test_a_measured_kernel_with_textures_is_chosen(large: Operator) -> None:
     assert variant["textures"] == fast.variant["textures"]
     assert min(one["expected"]["some/gpu"] for one in document["variants"]) == variant["expected"]["some/gpu"] == 2.0
     assert kernel_document(Path("product.json"), document)["variants"]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "judged"),
+    [(1, 1, 1), (1, 8, 3), (1, 64, 16), (1, 1024, 256), (0, 1024, 256), (512, 1024, 724), (1, 2**17, 1024)],
+)
+def test_a_kernel_of_many_sizes_is_judged_at_large_ones(
+    operators: list[Operator], least: int, most: int, judged: int
+) -> None:
+    operator = dataclasses.replace(operators[0], symbols=[Symbol(name="n", minimum=least, maximum=most)])
+    assert judged_sizes(operator) == {"n": judged}

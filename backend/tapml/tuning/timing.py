@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tapml.compilers.auto.digest import middle
+from tapml.compilers.auto.digest import judged_sizes
 from tapml.compilers.auto.space import Candidate
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import allocated, freed, uploaded
@@ -87,7 +87,7 @@ class Timing:
 
     def _time(self, operator: Operator, timed: Sequence[Timed]) -> None:
         prefix = f"tune{next(_RUNS)}"
-        sizes = middle(operator)
+        sizes = judged_sizes(operator)
         types = operator.types(sizes)
         inputs = sum(argument["role"] == "input" for argument in operator.arguments)
         arrays = [_made(one, place) for place, one in enumerate(types[:inputs])]

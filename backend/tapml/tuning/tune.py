@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tapml.compilers.auto.digest import digest, middle
+from tapml.compilers.auto.digest import digest, judged_sizes
 from tapml.compilers.auto.space import SPLITS, candidates
 from tapml.compilers.auto.table import FORMAT, Measured, MeasuredKernel, Tuned
 from tapml.kernels.device_class import SOFTWARE, device_classes
@@ -57,7 +57,7 @@ def tune(
             raise
         if timed:
             everything += timed
-            sizes = middle(operator)
+            sizes = judged_sizes(operator)
             kernels.append(
                 MeasuredKernel(operator=key, name=name[:100], sizes=sizes, candidates=[*map(_measured, timed)])
             )

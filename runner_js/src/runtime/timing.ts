@@ -32,7 +32,7 @@ interface Run {
 }
 
 /**
- * The variant that takes the least time on this device, for sizes in the middle of their ranges: the first of them, unless
+ * The variant that takes the least time on this device, for sizes as tables are made at: the first of them, unless
  * another is clearly faster. Where `enough` is aborted, of those that were timed until then. Null where none was. Rejects
  * where the device is lost, or `signal` is aborted; `enough` is aborted then, too.
  */
@@ -76,7 +76,7 @@ interface Given {
 
 /** Throws where there is too little memory for them. */
 async function argumentsOf(kernel: CompiledKernel, allocations: Allocations): Promise<Given> {
-  const sizes = middle(kernel.symbols);
+  const sizes = judgedSizes(kernel.symbols);
   const bytes = kernel.arguments.map((argument) => paddedBytes(bytesOf(typeAt(argument, sizes))));
   const buffers = await madeOf(bytes, 0, allocations);
   return { sizes, buffers, bytes: bytes.reduce((sum, one) => sum + one, 0) };
@@ -110,14 +110,14 @@ async function recorded(
   return { variant: ready.variant, flat, calls: 1, seconds: Number.POSITIVE_INFINITY };
 }
 
-/** Of each symbol what is, as a factor, in the middle of its range: what tables are made at. */
-function middle(symbols: readonly SizeSymbol[]): Sizes {
-  return Object.fromEntries(
-    symbols.map(({ name, minimum, maximum }) => [
-      name,
-      Math.round(Math.sqrt(Math.max(1, minimum) * maximum)),
-    ]),
-  );
+/**
+ * Of each symbol a quarter of the largest, but no more than 1,024, and at least what is, as a factor, in the middle of its
+ * range: what tables are made at.
+ */
+function judgedSizes(symbols: readonly SizeSymbol[]): Sizes {
+  const judged = ({ minimum, maximum }: SizeSymbol) =>
+    Math.max(Math.round(Math.sqrt(Math.max(1, minimum) * maximum)), Math.min(Math.floor(maximum / 4), 1024));
+  return Object.fromEntries(symbols.map((symbol) => [symbol.name, judged(symbol)]));
 }
 
 /** As many calls as a clock can tell the time of. */

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tapml.compilers.auto.choice import CLOSE, chosen
 from tapml.compilers.auto.combined import combined, together
-from tapml.compilers.auto.digest import digest, middle
+from tapml.compilers.auto.digest import digest, judged_sizes
 from tapml.compilers.auto.expected import offers
 from tapml.compilers.auto.likely import likely_tiles
 from tapml.compilers.auto.space import DEFAULT, VARIANT, Candidate, NativeSpace
@@ -69,7 +69,7 @@ class AutoCompiler:
         candidates = _candidates(space, operator, other, known)
         if not candidates or not together(candidates):
             return other
-        found = chosen(offers(candidates, known, middle(operator)))
+        found = chosen(offers(candidates, known, judged_sizes(operator)))
         if not found:
             return other
         # The faster text of the two goes before the other, and is expected to take no longer.
@@ -102,7 +102,7 @@ def _candidates(space: NativeSpace, operator: Operator, other: CompiledKernel | 
     texts = {(one.name, one.text) for _, kernel in known for one in kernel.candidates}
     native = [one for name in sorted(names - {"tvm"}) if (one := space.named(name)) is not None]
     native = [one for one in native if (one.name, one.key) in texts]
-    return [*tvm, *(native or space.usual(likely_tiles(space, middle(operator))))]
+    return [*tvm, *(native or space.usual(likely_tiles(space, judged_sizes(operator))))]
 
 
 def _up_to_date(space: NativeSpace, kernel: MeasuredKernel) -> bool:

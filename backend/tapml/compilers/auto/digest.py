@@ -49,7 +49,16 @@ def _expression(found: Expression, names: Mapping[str, int]) -> list[Any]:
     return [found.kind, found.dtype, repr(value), *(_expression(one, names) for one in found.operands)]
 
 
-def middle(operator: Operator) -> dict[str, int]:
-    """The sizes that a kernel of many sizes is judged at: of each symbol what is, as a factor, in the middle of its
-    range."""
-    return {one.name: round(math.sqrt(max(1, one.minimum) * one.maximum)) for one in operator.symbols}
+_LARGE = 1024
+"""Sizes above this are computed by the same tiles."""
+
+
+def judged_sizes(operator: Operator) -> dict[str, int]:
+    """The sizes that a kernel of many sizes is judged at: of each symbol a quarter of the largest, but no more than is
+    large for sure, and at least what is, as a factor, in the middle of its range. What large sizes take is what
+    somebody waits for, and tiles that suit those are seldom far behind with small ones."""
+    return {one.name: _judged(max(1, one.minimum), one.maximum) for one in operator.symbols}
+
+
+def _judged(minimum: int, maximum: int) -> int:
+    return max(round(math.sqrt(minimum * maximum)), min(maximum // 4, _LARGE))
