@@ -15,6 +15,8 @@ interface Given {
   name?: string;
   /** Workgroups of the launch that packs are said by a size. */
   sized?: boolean;
+  /** Times the bytes of the weight that the temporary has. */
+  times?: number;
   /** The second launch writes what it read, too. */
   spoils?: boolean;
   /** Of the second function. */
@@ -28,6 +30,7 @@ interface Given {
 async function packing({
   name = "little",
   sized = false,
+  times = 1,
   spoils = false,
   weight = 0,
 }: Given = {}): Promise<TestModel> {
@@ -37,14 +40,14 @@ async function packing({
     const tensors = [
       tensor("x", ["input", 0], shape),
       tensor("w", ["weights", w, 0], shape),
-      tensor("packed", ["arena", 0, 0], shape, "uint32"),
+      tensor("packed", ["arena", 0, 0], [times * COUNT], "uint32"),
       tensor("y", ["output", 0], shape),
     ];
     const code = [
       { op: "dispatch" as const, kernel: 0, operands: [0, 1, 3], temporaries: [2], sizes },
       { op: "fill" as const, tensor: 2, value: 0 },
     ];
-    return functionOf(tensors, code, [BYTES]);
+    return functionOf(tensors, code, [times * BYTES]);
   };
   const weights = [range(COUNT), range(COUNT)];
   const sum = { name: "sum", inputs: 2, body: "p0[i] + p1[i]", shape: [COUNT], symbols };
@@ -81,7 +84,7 @@ async function packing({
     ...{ ...entry, ...text },
     ...{ wgsl: first + i, workgroup_size: [COUNT, 1, 1] },
   }));
-  variant.temporaries = [BYTES];
+  variant.temporaries = [times * BYTES];
   const launched = { uniforms: [], grid: [1, 1, 1] as [Expression, Expression, Expression] };
   variant.launches = [
     {
@@ -119,6 +122,8 @@ describe("A launch that reads nothing but weights", () => {
     for (let call = 0; call < 3; call++) expect((await model.functions.main?.run({ x: X }))?.y).toEqual(Y);
     const sized = await models.open(await packing({ sized: true }));
     expect(await launches(sized)).toEqual(await launches(plain));
+    const unpacking = await models.open(await packing({ times: 2 }));
+    expect(await launches(unpacking)).toEqual(await launches(plain));
     const other = await models.open(await packing({ weight: 1 }));
     expect(await launches(other)).toEqual([[1], [1]]);
     expect(other.memory.other).toBe(plain.memory.other + 2 * BYTES);

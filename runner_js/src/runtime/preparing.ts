@@ -14,6 +14,9 @@ import type { ReadyKernel } from "./pipelines";
 import { OUTPUT_USAGE, type Prepared, type Session, UNPREPARED } from "./session";
 import { typeAt } from "./values";
 
+/** Times the bytes of the weights that it is of: nobody has unpacked what was packed to be small. */
+const MOST_KEPT = 1.8;
+
 /** A dispatch's launches that run once, and those that are left for its calls. */
 interface Halves {
   readonly once: Launches;
@@ -132,8 +135,16 @@ function halvesOf(
     if (pure.length === once.length) break;
     once = pure;
   }
-  if (!once.length) return null;
-  const kept = new Map(once.flatMap(written).map((one) => [one, make(temporaries[one] as number)]));
+  const wanted = [...new Set(once.flatMap(written))].map((one) => [one, temporaries[one] as number] as const);
+  const read = new Set(
+    once.flatMap((launch) =>
+      (launches[launch]?.operands ?? []).map((one) => ("argument" in one ? given[one.argument] : null)),
+    ),
+  );
+  const sum = (all: Iterable<number>) => [...all].reduce((total, bytes) => total + bytes, 0);
+  const most = MOST_KEPT * sum([...read].map((region) => region?.bytes ?? 0));
+  if (!once.length || sum(wanted.map(([, bytes]) => bytes)) > most) return null;
+  const kept = new Map(wanted.map(([one, bytes]) => [one, make(bytes)]));
   const half = (of: readonly number[]): Launches => ({ numbers: new Set(of), kept });
   return { once: half(once), left: half(numbers.filter((launch) => !once.includes(launch))) };
 }
