@@ -43,6 +43,9 @@ def main() -> int:
         "--sweep", type=re.compile, nargs="?", const=re.compile(""), metavar="REGEX",
         help="also every parameter that a template has, or those whose names have this in them",
     )  # fmt: skip
+    parser.add_argument(
+        "--prepared", action="store_true", help="also without launches that read nothing but weights, which run once"
+    )
     parser.add_argument("--plan", type=Path, help="only write there what measure.mjs reads, compressed by gzip")
     parser.add_argument(
         "--check", action="store_true", help="only compile all texts, those in float16 too: without a GPU"
@@ -109,7 +112,7 @@ def _named(work: Work, only: Sequence[str] | None) -> bool:
 def _given(chosen: Sequence[Work], options: argparse.Namespace) -> dict[str, Any]:
     """What measure.mjs reads."""
     return {
-        "works": [plan(work, options.sweep) for work in chosen],
+        "works": [plan(work, options.sweep, options.prepared) for work in chosen],
         "turns": options.turns,
         "warm": options.warm,
         "calls": options.calls,

@@ -64,9 +64,10 @@ PACKED = ((), ("left",), ("right",), ("right narrow",), ("left", "right"))
 _VARIANT = "256"
 
 
-def plan(work: Work, sweep: Pattern[str] | None) -> dict[str, Any]:
+def plan(work: Work, sweep: Pattern[str] | None, prepared: bool = False) -> dict[str, Any]:
     """What measure.mjs is given of a work. `sweep`: of parameters that are tried, too, what their names have in
-    them."""
+    them. `prepared`: kernels are tried, too, without launches that read nothing but weights, which the runtime runs
+    once, when a model is loaded."""
     operator = work.operator()
     last = sum(argument["role"] == "input" for argument in operator.arguments)
     given = []
@@ -74,16 +75,45 @@ def plan(work: Work, sweep: Pattern[str] | None) -> dict[str, Any]:
         below = work.integers.get(place)
         dtype, nbytes = ("float16", found.nbytes // 2) if place in work.halves else (found.dtype, found.nbytes)
         given.append({"role": argument["role"], "dtype": dtype, "bytes": nbytes, "below": below})
+    weights = range(last - work.rotated, 0 if work.cached else last)
+    candidates = [*_compiled(operator, work.halves), *(_swept(operator, sweep, work.halves) if sweep else ())]
+    if prepared:
+        sizes = {place: given[place]["bytes"] for place in weights}
+        candidates += [made for one in candidates if (made := _prepared(one, sizes)) is not None]
     return {
         "name": work.name,
         "dtype": work.dtype,
         "arguments": given,
         "rotated": [*range(last - work.rotated, last)],
-        "candidates": [
-            *_compiled(operator, work.halves),
-            *(_swept(operator, sweep, work.halves) if sweep else ()),
-        ],
+        "candidates": candidates,
     }
+
+
+_MOST_KEPT = 1.8
+"""Times the bytes of the weights that it is of, as in the runtime (runner_js/src/runtime/preparing.ts)."""
+
+
+def _prepared(candidate: Mapping[str, Any], weights: Mapping[int, int]) -> dict[str, Any] | None:
+    """The same where launches that read nothing but `weights`, bytes of arguments by their number, run once."""
+
+    def written(launch: Mapping[str, Any]) -> set[int]:
+        found = zip(launch["operands"], launch["writes"], strict=True)
+        return {one["temporary"] for one, writes in found if writes and "temporary" in one}
+
+    def is_fixed(launch: Mapping[str, Any]) -> bool:
+        return all("temporary" in one or one.get("argument") in weights for one in launch["operands"])
+
+    launches = candidate["launches"]
+    once = [number for number, launch in enumerate(launches) if is_fixed(launch)]
+    others = set[int]().union(*(written(launch) for number, launch in enumerate(launches) if number not in once))
+    once = [number for number in once if not others & {one.get("temporary") for one in launches[number]["operands"]}]
+    kept = set[int]().union(*(written(launches[number]) for number in once))
+    read = {one["argument"] for number in once for one in launches[number]["operands"] if "argument" in one}
+    most = _MOST_KEPT * sum(weights[place] for place in read)
+    if not once or sum(candidate["temporaries"][one] for one in kept) > most:
+        return None
+    parameters = ", ".join(filter(None, (candidate["parameters"], "weights packed once")))
+    return {**candidate, "parameters": parameters, "once": once, "kept": sorted(kept)}
 
 
 def _compiled(operator: Operator, halves: Collection[int]) -> Iterator[dict[str, Any]]:
@@ -169,13 +199,14 @@ def texts_of(
 def _launch(
     launch: Mapping[str, Any], point: Mapping[str, Any], texts: Mapping[str, str], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    storage = sorted(one["binding"] for one in point["bindings"] if one["access"] != "uniform")
+    bound = sorted((one["binding"], one["access"]) for one in point["bindings"] if one["access"] != "uniform")
     uniform = [one["binding"] for one in point["bindings"] if one["access"] == "uniform"]
     return {
         "entry_point": point["name"],
         "text": texts[point["file"]],
         "operands": launch["operands"],
-        "bindings": storage,
+        "bindings": [binding for binding, _ in bound],
+        "writes": [access != "read" for _, access in bound],
         "uniforms": [evaluate(found["value"], sizes) for found in launch["uniforms"]],
         "uniform_binding": uniform[0] if uniform else None,
         "grid": [evaluate(axis, sizes) for axis in launch["grid"]],

@@ -147,18 +147,21 @@ function filled({ bytes, dtype, below }) {
   return buffer;
 }
 
-/** The dispatches of a candidate, for each set of buffers. */
+/** The dispatches of a candidate, for each set of buffers. Those that run `once` write to temporaries of the set's own. */
 async function prepared(candidate, sets) {
   const made = await Promise.all(candidate.launches.map((launch) => pipeline(launch.text, launch.entry_point)));
   const temporaries = sets.length ? candidate.temporaries.map(bufferOf) : [];
   const textures = sets.length ? candidate.textures.map(textureOf) : [];
-  const calls = sets.map((buffers) =>
-    candidate.launches.map((launch, place) => {
+  const { once = [], kept = [] } = candidate;
+  const all = sets.map((buffers, number) => {
+    const own = temporaries.slice();
+    for (const one of number ? kept : []) temporaries.push((own[one] = bufferOf(candidate.temporaries[one])));
+    return candidate.launches.map((launch, place) => {
       const entries = launch.operands.map(({ argument, temporary, texture }, at) => ({
         binding: launch.bindings[at],
         resource:
           texture === undefined
-            ? { buffer: argument === undefined ? temporaries[temporary] : buffers[argument] }
+            ? { buffer: argument === undefined ? own[temporary] : buffers[argument] }
             : textures[texture].view,
       }));
       if (launch.uniforms.length) {
@@ -169,9 +172,11 @@ async function prepared(candidate, sets) {
       }
       const group = device.createBindGroup({ layout: made[place].getBindGroupLayout(0), entries });
       return { pipeline: made[place], group, grid: launch.grid };
-    }),
-  );
-  return { calls, temporaries: [...temporaries, ...textures.map(({ made }) => made)] };
+    });
+  });
+  const some = (runs) => all.map((dispatches) => dispatches.filter((_, place) => once.includes(place) === runs));
+  if (once.length && sets.length) await pass({ calls: some(true) }, sets.length);
+  return { calls: some(false), temporaries: [...temporaries, ...textures.map(({ made }) => made)] };
 }
 
 /** Microseconds of a call, over so many. */

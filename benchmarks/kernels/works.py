@@ -38,6 +38,8 @@ class Work:
     """Of inputs of int32, by place: numbers below this."""
     kind: Kind | None = None
     """How the last of the tensors, a weight, is quantised: words and scales stand in its place."""
+    cached: bool = False
+    """Whether what rotates is a cache, which changes from call to call, and no weights."""
     rounded: bool = False
     """Whether the first is rounded to 8-bit integers before: words and scales of its rows are the arguments then."""
 
@@ -238,7 +240,15 @@ def _attentions(small: bool) -> list[Work]:
     for dtype, goals in (("float16", (23, 37)), ("float32", (None, None))):
         cache, text = (heads, keys, size), (heads, queries, size)
         found.append(
-            Work("attention, 1 query, 4096 keys", attention, [(heads, 1, size), cache, cache], dtype, 2, goals[0])
+            Work(
+                "attention, 1 query, 4096 keys",
+                attention,
+                [(heads, 1, size), cache, cache],
+                dtype,
+                2,
+                goals[0],
+                cached=True,
+            )
         )
         found.append(Work("attention, 512 queries and keys", attention, [text, text, text], dtype, 0, goals[1]))
     halved = partial(attention, halved=True)

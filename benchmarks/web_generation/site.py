@@ -14,7 +14,7 @@ from tapml.cli.demo_writing import CAPACITY, CHUNK, PROMPT, STEPS
 from tapml.models import folder_of
 
 PAGES = Path(__file__).parent / "pages"
-_MODULES = ("tapml-runtime.js", "tapml-tokenizer.js", "tapml-generation.js")
+_MODULES = ("tapml-runtime.js", "tapml-preparing.js", "tapml-tokenizer.js", "tapml-generation.js")
 ORT = ("ort/ort.jspi.bundle.min.mjs", "ort/ort-wasm-simd-threaded.jspi.wasm")
 
 

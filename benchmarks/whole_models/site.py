@@ -33,7 +33,8 @@ def make_site(folder: Path, packages: Path, names: Sequence[str], *, half: bool,
     folder = folder.resolve()
     for name in (*ORT, *PEERS):
         put_packaged(folder, name, packages)
-    put(folder / "tapml/tapml-runtime.js", RUNTIME.read_bytes())
+    for file in (RUNTIME, RUNTIME.with_name("tapml-preparing.js")):
+        put(folder / "tapml" / file.name, file.read_bytes())
     for page in (*PAGES.iterdir(), SHARED / "session.js", OF_GENERATION / "passes.js"):
         put(folder / page.name, page.read_bytes())
     made = []

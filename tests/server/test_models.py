@@ -116,8 +116,8 @@ def test_ranges_arrive_from_a_server_that_runs(folder: Path) -> None:
 
 
 def test_the_runtime_comes_with_them(client: FlaskClient) -> None:
-    for name in ("tapml-runtime.js", "tapml-timing.js", "tapml-tokenizer.js", "tapml-generation.js"):
-        found = client.get(f"/runtime/{name}")
+    for name in ("runtime", "timing", "preparing", "tokenizer", "generation"):
+        found = client.get(f"/runtime/tapml-{name}.js")
         assert found.status_code == 200
         assert found.content_type.startswith("text/javascript")
     assert b"declare" in client.get("/runtime/tapml-runtime.d.ts").data

@@ -15,7 +15,7 @@ from tapml.cli.package_state import state_of_package
 from tapml.compiled.files import CompiledFiles
 
 SCRIPT = Path(__file__).with_name("measure.mjs")
-_MODULES = ("tapml-runtime.js", "tapml-generation.js")
+_MODULES = ("tapml-runtime.js", "tapml-preparing.js", "tapml-generation.js")
 
 
 def make_site(

@@ -32,6 +32,12 @@ export interface FlatDevice {
   readonly allocations: Allocations;
 }
 
+/** Launches of a dispatch, by number, and where those of its temporaries lie that are not in an arena. */
+export interface Launches {
+  readonly numbers: ReadonlySet<number>;
+  readonly kept: ReadonlyMap<number, GPUBuffer>;
+}
+
 /** What a dispatch belongs to. */
 export interface Label {
   kernel: string;
@@ -72,8 +78,18 @@ export class Flat {
     return this.pipelines.length;
   }
 
-  /** `regions`: of the kernel's arguments, `given` of them, and then of its temporaries. Throws a TapmlError. */
-  add(kernel: ReadyKernel, sizes: Sizes, regions: readonly Region[], given: number, node: string): void {
+  /**
+   * `regions`: of the kernel's arguments, `given` of them, and then of its temporaries; `only`: without its other launches.
+   * Throws a TapmlError.
+   */
+  add(
+    kernel: ReadyKernel,
+    sizes: Sizes,
+    regions: readonly Region[],
+    given: number,
+    node: string,
+    only?: Launches,
+  ): void {
     const { limits } = this.on.device;
     const { launches, temporaries } = evaluateLaunches(kernel.variant, sizes);
     const textures = texturesAt(kernel.variant, sizes);
@@ -83,6 +99,7 @@ export class Flat {
     }
     const views = this.on.allocations.textures(textures);
     kernel.variant.launches.forEach(({ operands }, launch) => {
+      if (only?.numbers.has(launch) === false) return;
       const executable = kernel.executables[launch] as Executable;
       const { grid, uniform } = launches[launch] as (typeof launches)[number];
       const most = limits.maxComputeWorkgroupsPerDimension;
@@ -97,6 +114,8 @@ export class Flat {
         if ("argument" in operand) return regions[operand.argument] as Region;
         if ("texture" in operand)
           return { of: [], index: 0, offset: 0, bytes: 0, view: views[operand.texture] };
+        const kept = only?.kept.get(operand.temporary);
+        if (kept) return { of: [kept], index: 0, offset: 0, bytes: kept.size };
         const region = regions[given + operand.temporary] as Region;
         return { ...region, bytes: Math.min(region.bytes, paddedBytes(temporaries[operand.temporary] ?? 0)) };
       });

@@ -112,8 +112,8 @@ export interface Resident {
 /** The memory of one device, shared by its models: what was used least recently goes first. */
 export class Budget {
   /** In the order of their last use, and how many calls of each are under way. */
-  private readonly residents = new Map<Resident, number>();
-  private readonly loaded = new Set<Resident>();
+  readonly residents = new Map<Resident, number>();
+  readonly loaded = new Set<Resident>();
   private readonly waiting: (() => void)[] = [];
 
   constructor(public limit = Number.POSITIVE_INFINITY) {}

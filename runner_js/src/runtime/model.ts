@@ -1,4 +1,5 @@
 import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
+import { dispatchesOf } from "../compiled/steps";
 import { never, settled, together } from "./abort";
 import type {
   Capture,
@@ -36,7 +37,8 @@ import { loadWeights } from "./weights";
 
 export class LoadedModel implements Model, Resident, SequenceHost {
   readonly kept = 0;
-  readonly paged: number;
+  /** Weights and arenas. */
+  private readonly least: number;
   /** That of the model's own functions. */
   private readonly own: LoadedSequence;
   private readonly others = new Set<LoadedSequence>();
@@ -55,9 +57,13 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     private readonly options: LoadOptions,
   ) {
     const sum = (bytes: readonly number[]) => bytes.reduce((total, one) => total + one, 0);
-    this.paged = sum(document.weights.buffers) + sum(arenasOf(document));
+    this.least = sum(document.weights.buffers) + sum(arenasOf(document));
     this.own = new LoadedSequence(this, true);
     this.captures = new Captures(document);
+  }
+
+  get paged(): number {
+    return this.least + (this.session?.prepared.bytes ?? 0);
   }
 
   get functions(): Readonly<Record<string, ModelFunction>> {
@@ -183,6 +189,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
           this.kernels = kernels;
         }),
       ]);
+      await this.prepareWeights(session, place);
       this.throwIfDisposed();
       await this.own.present(session);
     } catch (cause) {
@@ -329,7 +336,10 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     await place.budget.admit(needed, signal);
     try {
       this.throwIfDisposed();
-      if (!session.present) await this.fill(session, signal, () => {});
+      if (!session.present) {
+        await this.fill(session, signal, () => {});
+        await this.prepareWeights(session, place);
+      }
       this.throwIfDisposed();
       return session;
     } catch (cause) {
@@ -358,6 +368,15 @@ export class LoadedModel implements Model, Resident, SequenceHost {
       session.pageOut();
       throw cause;
     }
+  }
+
+  /** What only depends on weights is computed now, where there is memory to keep it. */
+  private async prepareWeights(session: Session, { gpu, budget }: Place): Promise<void> {
+    if (!Object.values(this.document.functions).some((fn) => mayPrepare(fn, this.kernels))) return;
+    const module = import("./preparing").catch(() => null);
+    const preparing = module.then((found) => found?.prepare(session, this.kernels, budget));
+    // It is soon done, and leaves nothing half done.
+    session.prepared = (await gpu.guard(preparing, never())) ?? session.prepared;
   }
 
   /** One after the other: what is called first is done first. An error of one is none of the next. */
@@ -403,6 +422,18 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   private throwIfDisposed(): void {
     if (this.disposed) throw new TapmlError("disposed", `${this.name} is disposed of`, "load it again");
   }
+}
+
+/** Whether there is a launch before another that is given nothing but weights. */
+function mayPrepare({ tensors, code }: CompiledFunction, kernels: readonly ReadyKernel[]): boolean {
+  const isWeight = (tensor = -1) => tensors[tensor]?.at[0] === "weights";
+  return [...dispatchesOf(code)].some(({ kernel, operands }) =>
+    kernels[kernel]?.variant.launches
+      .slice(0, -1)
+      .some((launch) =>
+        launch.operands.every((one) => !("argument" in one) || isWeight(operands[one.argument])),
+      ),
+  );
 }
 
 function usesStates({ tensors }: CompiledFunction): boolean {

@@ -14,7 +14,7 @@ import type {
 import { paddedBytes } from "../hal/sizes";
 import { bytesOf } from "../program/dtypes";
 import { type Expression, evaluate, type Sizes } from "../program/expressions";
-import { type Buffers, Flat, type FlatDevice, type Region } from "./flat";
+import { type Buffers, Flat, type FlatDevice, type Launches, type Region } from "./flat";
 import type { ReadyKernel } from "./pipelines";
 import { typeAt } from "./values";
 
@@ -24,6 +24,8 @@ export interface ReadyFunction {
   readonly kernels: readonly ReadyKernel[];
   readonly device: FlatDevice;
   readonly buffers: Buffers;
+  /** Of dispatches, what is left of them where other launches ran when the model was loaded. */
+  readonly left: ReadonlyMap<Dispatch, Launches>;
 }
 
 /** What nothing within a call decides. */
@@ -82,17 +84,14 @@ export class Recording {
   }
 
   /** All launches of a kernel at sizes that are known, into `flat`. */
-  dispatch(
-    { kernel: index, operands, temporaries = [], sizes, node }: Dispatch,
-    known: Sizes,
-    flat: Flat,
-  ): void {
+  dispatch(dispatch: Dispatch, known: Sizes, flat: Flat): void {
+    const { kernel: index, operands, temporaries = [], sizes, node } = dispatch;
     const kernel = this.ready.kernels[index] as ReadyKernel;
     const own = Object.fromEntries(
       kernel.symbols.map(({ name }) => [name, evaluate(sizes?.[name] ?? name, known)]),
     );
     const regions = [...operands, ...temporaries].map((operand) => this.region(operand));
-    flat.add(kernel, own, regions, operands.length, node ?? "");
+    flat.add(kernel, own, regions, operands.length, node ?? "", this.ready.left.get(dispatch));
   }
 
   move({ from, to, from_offset = 0, to_offset = 0, bytes = null }: Copy, known: Sizes): Step {

@@ -1,7 +1,7 @@
-import type { CompiledModel } from "../compiled/generated/model";
+import type { CompiledModel, Dispatch } from "../compiled/generated/model";
 import type { Gpu } from "../hal/gpu";
 import type { HostModules, RunOptions } from "./api";
-import type { Region } from "./flat";
+import type { Launches, Region } from "./flat";
 import type { Allocations } from "./memory";
 import { fitsTogether, MOST_BYTES, Together, type Writes } from "./together";
 
@@ -25,12 +25,22 @@ interface Held {
   forgetCalls(): void;
 }
 
+/** What launches that read nothing but weights wrote when these had come, and what that leaves to do of dispatches. */
+export interface Prepared {
+  readonly left: ReadonlyMap<Dispatch, Launches>;
+  readonly buffers: readonly GPUBuffer[];
+  readonly bytes: number;
+}
+
+export const UNPREPARED: Prepared = { left: new Map(), buffers: [], bytes: 0 };
+
 /** Everything that a model has on one device, but its kernels and the states of its sequences. */
 export class Session {
   /** Weights and arenas are there. */
   present = false;
   weights: readonly GPUBuffer[] = [];
   arena: readonly GPUBuffer[] = [];
+  prepared: Prepared = UNPREPARED;
   /** Of each sequence. */
   readonly states = new Set<Held>();
   private readonly stagings: GPUBuffer[] = [];
@@ -112,12 +122,14 @@ export class Session {
   /** Everything but the states; nothing of it may be encoded. */
   pageOut(): void {
     for (const states of this.states) states.forgetCalls();
-    for (const buffer of [...this.weights, ...this.arena]) this.allocations.destroy(buffer);
+    for (const buffer of [...this.weights, ...this.arena, ...this.prepared.buffers])
+      this.allocations.destroy(buffer);
     for (const buffer of this.stagings.splice(0)) this.allocations.destroy(buffer);
     if (this.uploads) this.allocations.destroy(this.uploads);
     this.uploads = null;
     this.weights = [];
     this.arena = [];
+    this.prepared = UNPREPARED;
     this.present = false;
   }
 

@@ -195,10 +195,11 @@ export class States {
     buffers: Buffers,
     watch: Watch | null = null,
   ): Recorded {
-    const { gpu, allocations, model, modules } = this.session;
+    const { gpu, allocations, model, modules, prepared } = this.session;
     const fn = model.functions[name] as CompiledFunction;
     const device = { device: gpu.device, allocations };
-    const recording = new Recording({ fn, kernels, device, buffers }, sizes, watch !== null);
+    const { left } = prepared;
+    const recording = new Recording({ fn, kernels, device, buffers, left }, sizes, watch !== null);
     return { recording, interpreter: new Interpreter(recording, modules, watch) };
   }
 
