@@ -152,6 +152,9 @@ def test_what_not_every_device_has_is_shipped_with_something_that_it_has() -> No
     fast, slow = offer("m", {"gpu": 2.0}, [matrices]), offer("m", {"gpu": 8.9}, [matrices])
     assert names(chosen([wide, fast, plain])) == ["m", "a"]
     assert names(chosen([slow, plain])) == ["a"]
+    [(_, told), *others] = chosen([slow, plain], measured=False)
+    assert not told
+    assert names(others) == ["a"]
     assert chosen([wide, fast]) == []
 
 

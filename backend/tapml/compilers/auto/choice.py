@@ -31,10 +31,13 @@ _LIMITS = (
 """Those by which candidates differ."""
 
 
-def chosen(offers: Sequence[Offer]) -> list[Offer]:
+def chosen(offers: Sequence[Offer], *, measured: bool = True) -> list[Offer]:
     """Of those that every device can run, as few as are close to the fastest on each class that is told of, the fastest
     on an unknown GPU first; before them the fastest of subgroup matrices, where it is faster on some class. All offers
-    tell of the same classes. Empty where no device is sure to run any."""
+    tell of the same classes. `measured`: what GPUs take was; else the template's own one of subgroup matrices stands
+    there, and tells nothing, so that each device which can run it does: it is made where the template's estimates, of a
+    GPU that has such matrices, say that it is faster, and the model knows less. Empty where no device is sure to run
+    any."""
     plain = [offer for offer in offers if everywhere(offer[0])]
     if not plain:
         return []
@@ -48,7 +51,10 @@ def chosen(offers: Sequence[Offer]) -> list[Offer]:
     matrices = [offer for offer in offers if _matrices(offer[0])]
     if matrices:
         first = min(matrices, key=lambda offer: min(offer[1].values()))
-        if any(CLOSE * first[1][name] < min(expected[name] for _, expected in found) for name in classes):
+        if not measured:
+            of_template = next((one for one, _ in matrices if one.name == f"{DEFAULT}.matrices"), first[0])
+            found.insert(0, (of_template, {}))
+        elif any(CLOSE * first[1][name] < min(expected[name] for _, expected in found) for name in classes):
             found.insert(0, first)
     return found
 

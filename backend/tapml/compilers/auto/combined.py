@@ -14,7 +14,7 @@ Offer = tuple[Candidate, Mapping[str, float]]
 
 def combined(operator: str, offers: Sequence[Offer]) -> CompiledKernel:
     """In this order, the one that every device can run last. Of one alone nothing is said that it is expected to
-    take: there is nothing to choose."""
+    take: there is nothing to choose. A device that can run one of which nothing is told does."""
     native = next((one for one, _ in offers if one.compiler != "tvm"), None)
     head = (native or offers[0][0]).kernel.document
     variants, files = [], []
@@ -24,7 +24,8 @@ def combined(operator: str, offers: Sequence[Offer]) -> CompiledKernel:
         names = [f"{operator}{suffix}{f'.{number}' if number else ''}.wgsl" for number in _numbers(len(texts))]
         files += [WgslFile(name, file.text) for name, file in zip(names, texts, strict=True)]
         renamed = {file.name: name for file, name in zip(texts, names, strict=True)}
-        variants.append(_variant(candidate, renamed, expected if len(offers) > 1 else {}, head["compiler"]["name"]))
+        made = _variant(candidate, renamed, expected if len(offers) > 1 else {}, head["compiler"]["name"])
+        variants.append({**made, "name": _name(candidate, len(offers) > 1)})
     arguments = _arguments([candidate.kernel.document["arguments"] for candidate, _ in offers])
     return CompiledKernel({**head, "arguments": arguments, "variants": variants}, files)
 
@@ -34,7 +35,7 @@ def _variant(
 ) -> dict[str, Any]:
     found = candidate.variant
     points = [{**point, "file": files[point["file"]]} for point in found["entry_points"]]
-    made = {**found, "name": _name(candidate, bool(expected)), "entry_points": points}
+    made = {**found, "entry_points": points}
     if expected:
         made["expected"] = {name: float(f"{value:.4g}") for name, value in sorted(expected.items())}
     if candidate.compiler != compiler:

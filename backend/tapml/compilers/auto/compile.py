@@ -16,6 +16,7 @@ from tapml.compilers.auto.table import MeasuredKernel, Tuned, shipped
 from tapml.compilers.base import Finish, Progress
 from tapml.compilers.tvm.compile import TVM
 from tapml.kernels.bundle import CompiledKernel
+from tapml.kernels.device_class import GPU
 from tapml.lowering.operator import Operator
 
 _WORTH_A_LOOK = 1.3
@@ -69,7 +70,8 @@ class AutoCompiler:
         candidates = _candidates(space, operator, other, known)
         if not candidates or not together(candidates):
             return other
-        found = chosen(offers(candidates, known, judged_sizes(operator)))
+        measured = any(GPU in table.classes for table, _ in known)
+        found = chosen(offers(candidates, known, judged_sizes(operator)), measured=measured)
         if not found:
             return other
         # The faster text of the two goes before the other, and is expected to take no longer.
