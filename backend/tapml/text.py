@@ -31,6 +31,13 @@ def one_line(text: str, most: int = 500) -> str:
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
+def shortened(name: str, most: int) -> str:
+    """Without its middle where it has more than `most` characters, as pages have it: kernels that are made of the same
+    begin alike, and end with what tells them apart."""
+    tail = most // 3
+    return name if len(name) <= most else f"{name[: most - tail - 1]}…{name[-tail:]}"
+
+
 def indented(text: str, by: str = "    ") -> str:
     """The same with every line but the first behind `by`, so that none can pass for a line of ours."""
     return f"\n{by}".join(visible(line) for line in text.splitlines())

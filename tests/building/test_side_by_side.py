@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from joined import carved_of, dispatches
+from rich.console import Console
 
 import tapml as tml
 from everywhere import carved_inputs, check_everywhere
@@ -19,6 +21,7 @@ from tapml.devices.compiled import run_compiled
 from tapml.kernels.choice import all_limits
 from tapml.kernels.wgsl_module import Module, NotUnderstood
 from tapml.protocol.methods import CaptureOptions
+from tapml.reports.compiled import model_document, show_kernels
 from tapml.server import Server
 from tapml.suite import Suite
 
@@ -52,6 +55,21 @@ def test_two_that_do_not_need_each_other_are_one_dispatch(server: Server, tmp_pa
     assert [len(one) for one in together] == [2]
     assert sorted(node or "" for one in found for node in [part.node for part in one.each]) == nodes
     check_everywhere(suite, server)
+
+
+def test_what_is_shown_of_each_kernel_adds_up(tmp_path: Path) -> None:
+    files, found = dispatches(small(BESIDE, tmp_path, "float[4, 4] a, float[4, 4] c, float[4, 4] y"), tmp_path)
+    kernels = model_document(files.model, "made.tapml", 1)["kernels"]
+    assert sum(kernel["dispatches"].get("main", 0) for kernel in kernels) == len(found)
+    told = {kernel["kernel"]: (kernel["dispatches"], kernel["parts"]) for kernel in kernels}
+    assert told["matmul"] == ({"main": 1}, {"main": 2})
+    assert told["softmax"] == ({"main": 1}, {})
+    out = io.StringIO()
+    show_kernels(Console(file=out, width=300), files.model)
+    head, *rows = out.getvalue().split("\n")[1:-1]
+    assert head.split() == ["kernel", "dispatches", "parts", "variants", "validated"]
+    assert sum(int(row.split()[1]) for row in rows) == len(found)
+    assert sum(int(row.split()[2]) for row in rows) == 2
 
 
 def test_a_capture_has_each_of_them(server: Server, tmp_path: Path) -> None:

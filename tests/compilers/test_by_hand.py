@@ -73,6 +73,11 @@ def test_a_kernel_by_hand_takes_the_sizes_of_the_model(tmp_path: Path, rows: int
         ({"symbols": [{"name": name, "minimum": 4, "maximum": 9} for name in ("m", "n", "blocks")]}, "it takes input"),
         ({"kernel": "add"}, r"MatMulNBits.json: arguments: .* the model gives add input float32"),
         ({"numerics": None}, "MatMulNBits.json: numerics"),
+        (
+            {"kernel": "MatMulNbit"},
+            r"MatMulNBits.json: kernel: the model has no operator 'MatMulNbit', did you mean MatMulNBits\? it has ",
+        ),
+        ({"kernel": "Swish"}, r"MatMulNBits.json: kernel: the model has no operator 'Swish': it has add, MatMulNBits"),
     ],
 )
 def test_a_kernel_for_other_tensors_is_refused_by_name(tmp_path: Path, changes: dict[str, object], words: str) -> None:
@@ -80,6 +85,18 @@ def test_a_kernel_for_other_tensors_is_refused_by_name(tmp_path: Path, changes: 
     with pytest.raises(InputError, match=words):
         carved(tmp_path, folder)
     assert not (tmp_path / "model.suite").exists()
+
+
+def test_a_folder_may_have_kernels_of_other_models(tmp_path: Path) -> None:
+    folder = by_hand(tmp_path / "kernels")
+    other = json.loads((folder / "MatMulNBits.json").read_text())
+    (folder / "other.json").write_text(json.dumps({**other, "kernel": "Swish"}))
+    assert carved(tmp_path, folder).bundle("MatMulNBits")["compiler"]["name"] == "external"
+    (folder / "other.json").write_text(json.dumps({**other, "kernel": "rellu"}))
+    again = tmp_path / "again"
+    again.mkdir()
+    with pytest.raises(InputError, match=r"other.json: kernel: the model has no operator 'rellu', did you mean relu\?"):
+        carved(again, folder)
 
 
 def test_a_kernel_by_hand_goes_before_that_of_tvm(tmp_path: Path) -> None:

@@ -209,6 +209,13 @@ CASES: dict[str, dict[str, Any]] = {
     "split_some_empty": case(
         operator="Split", inputs={"x": floats(3, 4)}, constants={"split": np.array([1, 3])}, axis=1, outputs=2,
     ),
+    **{
+        f"tile_{dtype}": case(
+            operator="Tile", inputs={"x": np.arange(6).reshape(2, 3).astype(dtype)},
+            constants={"repeats": np.array([2, 3])},
+        )
+        for dtype in ("float32", "int64", "int8", "uint8", "bool")
+    },
     "upsample_7": case(
         operator="Upsample", inputs={"x": floats(1, 2, 3, 4)}, opset=7, scales=[1.0, 1.0, 2.0, 3.0], mode="nearest",
     ),

@@ -283,6 +283,38 @@ def test_a_shape_that_depends_on_values_is_refused(save_onnx: Callable[..., Path
         imported(path, [{"x": floats(5, 4), "to": int64(-1, 4)}, {"x": floats(9, 4), "to": int64(4, -1)}])
 
 
+def test_integers_are_tiled_along_an_axis_of_any_size(save_onnx: Callable[..., Path]) -> None:
+    inputs = [("x", "int64", ("rows", 4))]
+    path = save_onnx([node("Tile", ["x", "many"], ["y"])], inputs, [("y", "int64", None)], {"many": int64(2, 3)})
+    model = imported(path, [{"x": np.arange(rows * 4).reshape(rows, 4)} for rows in (3, 5)])
+    assert list(symbols(model)) == ["rows"]
+    agrees_at_all_sizes(model)
+
+
+def test_edges_are_padded_along_an_axis_of_any_size(save_onnx: Callable[..., Path]) -> None:
+    pads = {"pads": int64(2, 1, 1, -1)}
+    path = save_onnx([node("Pad", ["x", "pads"], ["y"], mode="edge")], ROWS, [("y", "float32", None)], pads)
+    model = imported(path, [{"x": floats(rows, 4)} for rows in (3, 5)])
+    assert list(symbols(model)) == ["rows"]
+    agrees_at_all_sizes(model)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_padding_up_to_a_size_is_refused(mode: str, save_onnx: Callable[..., Path]) -> None:
+    nodes = [
+        SHAPE,
+        node("Gather", ["shape", "first"], ["rows_"], axis=0),
+        node("Sub", ["nine", "rows_"], ["missing"]),
+        node("Concat", ["none", "none", "missing", "none"], ["pads"], axis=0),
+        node("Pad", ["x", "pads"], ["y"], mode=mode),
+    ]
+    weights = {**NUMBERS, "nine": int64(9), "none": int64(0)}
+    path = save_onnx(nodes, ROWS, [("y", "float32", None)], weights)
+    agrees_at_all_sizes(imported(path, [{"x": floats(5, 4)}]))
+    with pytest.raises(InputError, match=r"Pad \(at y\) adds as many elements as .* says: give inputs of one size$"):
+        imported(path, [{"x": floats(rows, 4)} for rows in (3, 5)])
+
+
 def spec(*shape: int | str | None) -> InputSpec:
     return InputSpec("x", "float32", shape)
 

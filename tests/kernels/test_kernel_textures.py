@@ -111,6 +111,8 @@ def variant(found: Document) -> Any:
     (lambda d: variant(d)["entry_points"][1]["bindings"].append({"binding": 7, "access": "write", "texture":
         {"dimension": "2d-array", "numbers": "f32", "format": "rgba32float"}})
         or variant(d)["launches"][1]["operands"].append({"texture": 0}), "texture 0 is read and written in one launch"),
+    (lambda d: variant(d)["launches"].reverse(), "the kernel copy reads its texture 0 in launch 0, and no launch"),
+    (lambda d: variant(d)["launches"].pop(0), "the kernel copy reads its texture 0 in launch 0, and no launch before"),
 ])  # fmt: skip
 def test_mistakes_are_named(change: Callable[[Document], object], words: str) -> None:
     wrong = copy.deepcopy(document())
@@ -119,3 +121,20 @@ def test_mistakes_are_named(change: Callable[[Document], object], words: str) ->
         kernel_document(Path("copy.json"), wrong)
     assert words in str(caught.value)
     assert "copy.json: variants[0]" in str(caught.value)
+
+
+def flat(size: list[Any]) -> Document:
+    """The document with a texture of a plane."""
+    found = document()
+    variant(found)["textures"] = [{"dimension": "2d", "format": "rgba32float", "size": size}]
+    for place, number in ((0, 1), (1, 0)):
+        bindings_of = variant(found)["entry_points"][place]["bindings"]
+        next(one for one in bindings_of if one["binding"] == number)["texture"]["dimension"] = "2d"
+    return found
+
+
+def test_a_plane_has_no_depth() -> None:
+    kernel_document(Path("copy.json"), flat(["n", 4, 1]))
+    for depth in (2, "n"):
+        with pytest.raises(InputError, match=rf"the kernel copy has a depth of {depth} for its texture 0, which is 2d"):
+            kernel_document(Path("copy.json"), flat(["n", 4, depth]))

@@ -11,12 +11,33 @@ from rich.console import Console
 
 from helpers import FakeRunner, verdict
 from tapml.devices import Blobs, DeviceHub
+from tapml.reports.console import Table
 from tapml.reports.terminal import show_validation
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 WORST: dict[str, Any] = {"index": [0], "expected": 1e-30, "got": -2e-30, "bound": 6e-30}
+
+
+LONG = "fused_strided_slice_reshape_permute_dims_matmul_multiply_add_softmax_3"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "width", "shown"),
+    [
+        (True, 80, "fused_strided_slice_re…d_softmax_3 pass"),
+        (True, 120, "fused_strided_slice_reshap…add_softmax_3 pass"),
+        (True, 300, f"{LONG} pass"),
+        (False, 80, f"{LONG} pass"),
+    ],
+)
+def test_long_names_of_kernels_lack_their_middle_on_a_terminal(terminal: bool, width: int, shown: str) -> None:
+    out = io.StringIO()
+    table = Table("kernel", "verdict")
+    table.add_row(LONG, "pass")
+    Console(file=out, width=width, force_terminal=terminal, color_system=None).print(table)
+    assert [re.sub(" +", " ", line) for line in out.getvalue().splitlines()] == ["kernel verdict", shown]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tapml.compiled.algebra import Algebra, Scope, Value, shown
 from tapml.compiled.bytes import bound, check_stored, padded
 from tapml.compiled.model import CompiledEntryPoint, CompiledKernel, CompiledVariant
 from tapml.expressions import ExpressionError
-from tapml.kernels.textures import check_textures
+from tapml.kernels.textures import check_textures, misused_texture
 from tapml.protocol.base import MOST_ELEMENTS
 from tapml.protocol.kernels import ArgumentOperand, Launch, TextureOperand
 
@@ -96,6 +96,8 @@ class KernelProof:
             access = self._access(f"{where}: launch {number}", launch, entry_points[launch.entry_point], variant)
             written.update(operand for operand, writes in access if writes)
             self.accesses.append(access)
+        if (misused := misused_texture(variant)) is not None:
+            raise ExpressionError(f"{where} {misused}")
         for number, argument in enumerate(self.kernel.arguments):
             if argument.role == "output" and number not in written:
                 raise ExpressionError(f"{where}: no launch writes argument {number}, an output")

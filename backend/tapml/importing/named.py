@@ -14,7 +14,7 @@ from tapml.text import one_line
 LONGEST = 120
 
 _IN_WGSL = re.compile(r"[A-Za-z_][\w.:]*", re.ASCII)
-"""TVM writes others into a kernel's text as they are."""
+"""What an argument is called in a kernel's document: others may be long, or have characters that nobody can read."""
 
 
 @relax.expr_functor.mutator

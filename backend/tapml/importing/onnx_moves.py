@@ -15,15 +15,17 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.kernel_calls import as_dtype, call
-from tapml.importing.onnx_operands import fixed_shape, numbers, text, within
+from tapml.importing.onnx_operands import Operands, fixed_shape, numbers, text, within
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 _MODES = ("constant", "edge", "reflect", "wrap")
 
 
-def pad(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+def pad(builder: Expr, inputs: Operands, attributes: Mapping[str, Any]) -> Any:
     """By operands, or by attributes as of opsets before 11; a negative width takes elements away."""
     data, pads, value, axes = (*inputs, None, None, None)[:4]
+    if pads is not None and (known := inputs.known(1)) is not None and known.symbolic:
+        raise InputError(f"{inputs.place} adds as many elements as an input's size says: give inputs of one size")
     rank = data.ty.ndim
     widths = list(attributes.get("pads") or attributes.get("paddings") or ()) if pads is None else []
     widths = widths or [int(width) for width in numbers(pads, "Pad", "pads")]

@@ -95,7 +95,7 @@ def fixed_shape(data: Expr, operator: str) -> list[int]:
 def numbers(operand: Expr, operator: str, what: str) -> list[Any]:
     """The elements of a constant operand. Raises InputError where it is computed."""
     if not isinstance(operand, tvm.ir.GenericConst):
-        raise InputError(f"{operator}: its {what} depends on the values of the input: tapml needs a constant")
+        raise InputError(f"{operator} takes its {what} from values of the input: tapml needs a constant")
     return list(operand.value.numpy().reshape(-1).tolist())
 
 

@@ -84,10 +84,11 @@ def numbers_of_range(builder: Expr, inputs: Operands, attributes: Attributes) ->
     return op.add(builder.emit(numbers), tensor_of(builder, symbolic([start], (), dtype)))
 
 
-def tile(builder: Expr, inputs: Operands, attributes: Attributes) -> Expr | None:
+def tile(builder: Expr, inputs: Operands, attributes: Attributes) -> Expr:
+    """By Relax's operator, where TVM's importer makes a kernel of the tensor's own dtype."""
     times, shape = inputs.sizes_at(1), inputs.shape()
     if all(isinstance(count, int) for count in times):
-        return None
+        return op.tile(inputs[0], times)
     # [a, b] -> [times, a, times, b], of which each pair is one axis in the end.
     split = [size for axis in shape for size in (1, axis)]
     spread = [size for pair in zip(times, shape, strict=True) for size in pair]

@@ -26,7 +26,7 @@ from tapml.expressions import (
 from tapml.files import sha256
 from tapml.formats import format_version, validated
 from tapml.kernels.former import upgraded
-from tapml.kernels.textures import check_textures, texture_expressions
+from tapml.kernels.textures import check_textures, misused_texture, texture_expressions
 from tapml.program import TensorType
 from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Message, Name, Text
 from tapml.protocol.fields import KernelName, Open, WgslName
@@ -213,6 +213,8 @@ def _check_references(path: Path, kernel: _Kernel) -> None:
             if value < 0:
                 raise _wrong(path, f"{place}.requires.limits.{limit}", f"{value:g} is negative")
         _check_launches(path, place, variant, len(kernel.arguments))
+        if (misused := misused_texture(variant)) is not None:
+            raise _wrong(path, f"{place}.textures", f"the kernel {kernel.kernel} {misused}")
 
 
 def _check_overwrites(path: Path, kernel: _Kernel) -> None:

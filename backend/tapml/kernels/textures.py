@@ -15,6 +15,26 @@ class Texture(Protocol):
     def dimension(self) -> TextureDimension: ...
     @property
     def format(self) -> TexelFormat: ...
+    @property
+    def size(self) -> Sequence[Any]: ...
+
+
+class _EntryPoint(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def bindings(self) -> Sequence[Binding]: ...
+
+
+class Variant(Protocol):
+    """As above."""
+
+    @property
+    def entry_points(self) -> Sequence[_EntryPoint]: ...
+    @property
+    def launches(self) -> Sequence[Launch]: ...
+    @property
+    def textures(self) -> Sequence[Texture]: ...
 
 
 _LIMITS = {
@@ -50,6 +70,25 @@ def check_textures(launch: Launch, bindings: Sequence[Binding], textures: Sequen
             return index, f"binding {binding.binding} has {wanted.numbers}, and a texture of {given.format} {numbers}"
         if accesses.setdefault(operand.texture, binding.access) != binding.access:
             return index, f"texture {operand.texture} is read and written in one launch"
+    return None
+
+
+def misused_texture(variant: Variant) -> str | None:
+    """The end of a sentence about the first texture of a variant that has a depth and none is seen of it, or that is
+    read before a launch writes it; None where there is none. All launches fit their bindings."""
+    for number, texture in enumerate(variant.textures):
+        if texture.dimension == "2d" and texture.size[2] != 1:
+            return f"has a depth of {texture.size[2]} for its texture {number}, which is 2d: make it 1, or 2d-array"
+    bindings = {entry_point.name: entry_point.bindings for entry_point in variant.entry_points}
+    written: set[int] = set()
+    for place, launch in enumerate(variant.launches):
+        bound = sorted(bindings[launch.entry_point], key=lambda one: one.binding)
+        used = zip(launch.operands, (one.access for one in bound if one.access != "uniform"), strict=True)
+        accesses = {operand.texture: access for operand, access in used if isinstance(operand, TextureOperand)}
+        for number, access in accesses.items():
+            if access == "read" and number not in written:
+                return f"reads its texture {number} in launch {place}, and no launch before that writes it"
+        written |= {number for number, access in accesses.items() if access == "write"}
     return None
 
 

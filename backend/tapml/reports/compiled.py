@@ -92,20 +92,25 @@ def _kernel_document(model: CompiledModel, name: str) -> dict[str, Any]:
     kernel = next(found for found in model.kernels if found.kernel == name)
     number = model.kernels.index(kernel)
     calls = {name: count for name, found in model.functions.items() if (count := dispatches(found.code, number))}
+    within = {name: count for name, found in model.functions.items() if (count := parts(found.code, number))}
     return {
         "kernel": name,
         "variants": [variant.name for variant in kernel.variants],
         "dispatches": calls,
+        "parts": within,
         "verdict": _worst(model.validation, name),
     }
 
 
 def dispatches(code: Iterable[Instruction], kernel: int | None = None) -> int:
-    """Instructions that dispatch (that kernel, alone or as a part), those inside branches and loops once."""
+    """Instructions that dispatch (that kernel), those inside branches and loops once."""
+    return sum(kernel in (None, one.kernel) for one in every_instruction(code) if isinstance(one, Dispatch))
+
+
+def parts(code: Iterable[Instruction], kernel: int) -> int:
+    """How often dispatches of other kernels do that kernel's work, those inside branches and loops once."""
     found = (one for one in every_instruction(code) if isinstance(one, Dispatch))
-    if kernel is None:
-        return sum(1 for _ in found)
-    return sum(one.kernel == kernel or any(part.kernel == kernel for part in one.parts) for one in found)
+    return sum(part.kernel == kernel for one in found for part in one.parts)
 
 
 def _calls_text(model: CompiledModel) -> str:
@@ -168,18 +173,21 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
 
 
 def show_kernels(console: Console, model: CompiledModel) -> None:
-    """A row a kernel."""
+    """A row a kernel. Its dispatches are those of the head; how often others do its work stands beside them."""
     console.print()
+    documents = [_kernel_document(model, kernel.kernel) for kernel in model.kernels]
     # A call is one of one function: what several of them dispatch is no sum.
-    functions = [*model.functions.values()]
-    counts = ["dispatches"] if len(functions) == 1 else [f"in {name}" for name in model.functions]
-    table = Table("kernel", *counts, "variants", "validated", right=counts)
-    for kernel in model.kernels:
-        found = _kernel_document(model, kernel.kernel)
+    counts: dict[str, tuple[str, str]] = {}
+    for name in model.functions:
+        behind = "" if len(model.functions) == 1 else f"in {name}"
+        counts[behind or "dispatches"] = "dispatches", name
+        if any(name in found["parts"] for found in documents):
+            counts[f"parts {behind}".strip()] = "parts", name
+    table = Table("kernel", *counts, "variants", "validated", right=[*counts])
+    for found in documents:
         verdict = mark(found["verdict"]) if found["verdict"] else "-"
-        number = model.kernels.index(kernel)
-        each = [str(dispatches(function.code, number)) for function in functions]
-        table.add_row(kernel.kernel, *each, ", ".join(found["variants"]), verdict)
+        each = [str(found[what].get(name, 0)) for what, name in counts.values()]
+        table.add_row(found["kernel"], *each, ", ".join(found["variants"]), verdict)
     console.print(table)
 
 

@@ -13,9 +13,12 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from tapml.text import one_line, visible
+from tapml.text import one_line, shortened, visible
 
 _MOST_CELL = 100_000
+
+_SHORTEST_KERNEL = 34
+"""Characters of a kernel's name that a terminal always has room for, as a graph's boxes have."""
 
 
 class SafeConsole(Console):
@@ -42,6 +45,8 @@ class Table(table.Table):
             self.add_column(column, justify="right" if column in right else "left", overflow="fold")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if console.is_terminal:
+            self._shorten_kernels(max(_SHORTEST_KERNEL, options.max_width // 3))
         if self.columns:
             # What a row is of stands in one piece, to be copied, where that leaves room for the others.
             first = [cell.plain for cell in self.columns[0].cells if isinstance(cell, Text)]
@@ -56,6 +61,16 @@ class Table(table.Table):
                 line.append(Segment(last.text.rstrip(" "), last.style))
             yield from line
             yield Segment.line()
+
+    def _shorten_kernels(self, most: int) -> None:
+        """A fused operator's name has up to 120 characters. What goes to a file or a pipe has all of them."""
+        for column in self.columns:
+            if column.header == "kernel":
+                cells = [
+                    Text(shortened(found.plain, most), style=found.style) if isinstance(found, Text) else found
+                    for found in column.cells
+                ]
+                column._cells = cells
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_cell, cells), **options)

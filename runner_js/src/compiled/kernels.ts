@@ -1,7 +1,7 @@
 /** Kernels of a compiled model: that each variant is whole, and what it asks for at the sizes of a dispatch. */
 import { type Expression, ExpressionError } from "../program/expressions";
 import { storageBindings } from "../program/launches";
-import { fits } from "../program/textures";
+import { fits, misusedTexture } from "../program/textures";
 import { type Algebra, type Scope, shown, type Value } from "./algebra";
 import { bound, checkStored, padded } from "./bytes";
 import type {
@@ -98,6 +98,8 @@ export class KernelProof {
       for (const operand of writtenOf(access)) written.add(operand);
       this.accesses.push(access);
     }
+    const misused = misusedTexture(variant);
+    if (misused !== null) throw new ExpressionError(`${where} ${misused}`);
     for (const [number, { role }] of this.kernel.arguments.entries()) {
       if (role === "output" && !written.has(number))
         throw new ExpressionError(`${where}: no launch writes argument ${number}, an output`);

@@ -55,6 +55,11 @@ describe("checkLaunches", () => {
     ["has 1 uniform at matmul_kernel, the launch gives 0", { uniforms: [] }, {}],
     ["has two bindings of a number, or two uniforms, at matmul_kernel", {}, bound(0, 1, 1)],
     ["is launched with temporary 0 of 0", {}, { temporaries: [] }],
+    [
+      "has a depth of 2 for its texture 0, which is 2d: make it 1, or 2d-array",
+      {},
+      { textures: [{ dimension: "2d", format: "r32float", size: [4, 4, 2] }] },
+    ],
   ])("refuses one that %s", (message, wrongLaunch, wrongVariant) => {
     const launches = [launch, { ...launch, ...wrongLaunch }];
     let cause: unknown;

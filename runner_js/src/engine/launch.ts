@@ -1,6 +1,6 @@
 import { DeviceFailure } from "../hal/errors";
 import { storageBindings } from "../program/launches";
-import { fits } from "../program/textures";
+import { fits, misusedTexture } from "../program/textures";
 import type { Binding, EntryPoint, Launch, Variant } from "../protocol/messages";
 
 /** Far beyond what compilers make of one operator; each holds a compiled program, a buffer, a piece of memory. */
@@ -18,6 +18,8 @@ export function checkLaunches(kernel: string, variant: Variant): void {
     if (!entryPoint) throw refused(kernel, `has no entry point ${launch.entry_point}`);
     checkLaunch(kernel, entryPoint, launch, variant);
   }
+  const misused = misusedTexture(variant);
+  if (misused !== null) throw refused(kernel, misused);
 }
 
 function checkLaunch(kernel: string, entryPoint: EntryPoint, launch: Launch, variant: Variant): void {

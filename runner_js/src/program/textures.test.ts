@@ -1,7 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { Binding, TextureTemporary } from "../protocol/messages";
 import { ExpressionError } from "./expressions";
-import { fits, isBinding, keysOf, type Texture, textureBytes, texturesAt, textureTooLarge } from "./textures";
+import {
+  fits,
+  isBinding,
+  keysOf,
+  misusedTexture,
+  type Texture,
+  textureBytes,
+  texturesAt,
+  textureTooLarge,
+} from "./textures";
 
 const made = (size: TextureTemporary["size"]): TextureTemporary => {
   return { dimension: "2d", format: "rgba32float", size };
@@ -91,5 +100,33 @@ describe("textures", () => {
   ])("tells whether %s fits", (_, binding, operand, change, expected) => {
     const textures = [{ ...made([4, 2, 1]), ...change } as TextureTemporary];
     expect(fits(binding, operand as Parameters<typeof fits>[1], { textures })).toBe(expected);
+  });
+
+  const packs = { entry_point: "pack", operands: [{ argument: 0 }, { texture: 0 }] };
+  const reads = { entry_point: "read", operands: [{ texture: 0 }, { argument: 1 }] };
+  const early = (place: number) =>
+    `reads its texture 0 in launch ${place}, and no launch before that writes it`;
+
+  it.each<[string, object[], TextureTemporary["size"], string | null]>([
+    ["written, then read", [packs, reads], ["n", 4, 1], null],
+    ["written twice", [packs, packs, reads, reads], [1, 1, 1], null],
+    ["read first", [reads, packs], ["n", 4, 1], early(0)],
+    ["never written", [reads], ["n", 4, 1], early(0)],
+    ["never used", [], ["n", 4, 1], null],
+    ["deep", [packs], [1, 4, 2], "has a depth of 2 for its texture 0, which is 2d: make it 1, or 2d-array"],
+    [
+      "as deep as a size says",
+      [packs],
+      [1, 4, "n"],
+      'has a depth of "n" for its texture 0, which is 2d: make it 1, or 2d-array',
+    ],
+  ])("are misused where one is %s, or not", (_, launches, size, sentence) => {
+    const entry_points = [
+      { name: "pack", bindings: [buffer, { ...written, binding: 1 }] },
+      { name: "read", bindings: [{ ...buffer, binding: 1 }, read] },
+    ];
+    type Launches = Parameters<typeof misusedTexture>[0]["launches"];
+    const variant = { entry_points, launches: launches as unknown as Launches, textures: [made(size)] };
+    expect(misusedTexture(variant)).toBe(sentence);
   });
 });

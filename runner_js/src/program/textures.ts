@@ -1,6 +1,7 @@
 /** Textures that a kernel's launches have between them, in the runner and in exported pages alike. */
-import type { Binding, Launch, TextureTemporary, Variant } from "../protocol/messages";
+import type { Binding, EntryPoint, Launch, TextureTemporary, Variant } from "../protocol/messages";
 import { extent, type Sizes } from "./expressions";
+import { storageBindings } from "./launches";
 
 /** A texture at the sizes of a call. */
 export interface Texture {
@@ -69,6 +70,36 @@ export function fits(
   const given = textures[operand.texture];
   if (given?.dimension !== texture.dimension) return false;
   return access === "read" ? numbersOf(given.format) === texture.numbers : given.format === texture.format;
+}
+
+interface Launched {
+  readonly entry_points: readonly Pick<EntryPoint, "name" | "bindings">[];
+  readonly launches: readonly Pick<Launch, "entry_point" | "operands">[];
+  readonly textures?: readonly Pick<TextureTemporary, "dimension" | "size">[];
+}
+
+/**
+ * The end of a sentence about the first texture of a variant that has a depth and none is seen of it, or that is read
+ * before a launch writes it; null where there is none. All launches fit their bindings.
+ */
+export function misusedTexture({ entry_points, launches, textures = [] }: Launched): string | null {
+  for (const [number, { dimension, size }] of textures.entries()) {
+    if (dimension === "2d" && size[2] !== 1)
+      return `has a depth of ${JSON.stringify(size[2])} for its texture ${number}, which is 2d: make it 1, or 2d-array`;
+  }
+  const written = new Set<number>();
+  for (const [place, { entry_point, operands }] of launches.entries()) {
+    const called = entry_points.find(({ name }) => name === entry_point);
+    const used = (called ? storageBindings(called) : []).flatMap(({ access }, i) => {
+      const operand = operands[i];
+      return operand && "texture" in operand ? [{ access, number: operand.texture }] : [];
+    });
+    const early = used.find(({ access, number }) => access === "read" && !written.has(number));
+    if (early)
+      return `reads its texture ${early.number} in launch ${place}, and no launch before that writes it`;
+    for (const { access, number } of used) if (access === "write") written.add(number);
+  }
+  return null;
 }
 
 function numbersOf(format: Texture["format"]): string {

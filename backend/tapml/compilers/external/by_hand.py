@@ -21,6 +21,7 @@ from tapml.kernels.document import kernel_document
 from tapml.lowering.operator import Operator
 from tapml.program.program import SymbolicType
 from tapml.protocol.base import MAX_WGSL_BYTES
+from tapml.text import listed, meant
 
 _MOST_BYTES = 8_000_000
 
@@ -51,13 +52,25 @@ class ByHand:
         return {operator.name: kernel for operator in operators if (kernel := self._kernel(operator)) is not None}
 
     def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
-        """As `compile`, of which nothing takes time."""
+        """As `compile`, of which nothing takes time. Raises InputError also for a document that is for none of the
+        operators, where nothing else in its folder is for one, or where it is called nearly as one: folders may hold
+        kernels of other models."""
         self.compile(operators, variants, lambda done, total: None)
+        known = dict.fromkeys(name for operator in operators for name in _names(operator))
+        of_model = {folder.path for folder, _, document in self._documents if document["kernel"] in known}
+        for folder, file, document in self._documents:
+            if (name := document["kernel"]) in known:
+                continue
+            like = meant(name, known)
+            if like or folder.path not in of_model:
+                raise InputError(
+                    f"{folder.path / file}: kernel: the model has no operator {name!r}{like or ':'} "
+                    f"it has {listed([*known], 8)}"
+                )
 
     def _kernel(self, operator: Operator) -> CompiledKernel | None:
         who = operator.external
-        names = {operator.name, who.name if who else operator.name}
-        known = [found for found in self._documents if found[2]["kernel"] in names]
+        known = [found for found in self._documents if found[2]["kernel"] in _names(operator)]
         for folder, _, document in known:
             values = _values(document, operator)
             if values is not None:
@@ -112,6 +125,11 @@ class ByHand:
 
 EXTERNAL = ByHand()
 """Without folders: it says who computes what has no program."""
+
+
+def _names(operator: Operator) -> list[str]:
+    """What a document for it may be called after: its name in a suite, and its type where it has no program."""
+    return [operator.name, *([operator.external.name] if operator.external else [])]
 
 
 def _values(document: Mapping[str, Any], operator: Operator) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from tapml.compilers.native.text import Writer
 from tapml.compilers.native.textures import TEXEL, Texture
 from tapml.compilers.native.words import Unknown, wgsl_type
 from tapml.compilers.tvm.spelling import spelled
+from tapml.compilers.wgsl_names import of_symbol
 from tapml.lowering.operator import Operator
 from tapml.operators.program import Buffer, OperatorProgram
 from tapml.protocol.kernels import MOST_WORKGROUPS
@@ -144,7 +145,7 @@ class Text:
         head += [f"@group(0) @binding({place}) {line}" for place, line in enumerate(declared)]
         symbols = tuple(writer.symbols)
         if symbols:
-            head.append(f"struct Size {{ {', '.join(f'{symbol} : i32' for symbol in symbols)} }}")
+            head.append(f"struct Size {{ {', '.join(f'{of_symbol(symbol)} : i32' for symbol in symbols)} }}")
             head.append(f"@group(0) @binding({len(declared)}) var<uniform> size : Size;")
         for access, written in bound:
             if access.texture is not None:

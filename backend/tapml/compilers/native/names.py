@@ -7,32 +7,12 @@ import re
 from collections.abc import Iterable
 
 from tapml.compilers.tvm.functions import unknown_calls
+from tapml.compilers.wgsl_names import RESERVED
 
 _LONGEST = 28
 
 _ACCESS = ("read", "write", "read_write", "storage", "uniform", "workgroup", "private", "function")
 """What stands in a `var<...>`, which a variable of that name would hide."""
-
-_RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    alias break case const const_assert continue continuing default diagnostic discard else enable false fn for if
-    let loop override requires return struct switch true var while NULL Self abstract active alignas alignof as asm
-    asm_fragment async attribute auto await become binding_array cast catch class co_await co_return co_yield
-    coherent column_major common compile compile_fragment concept const_cast consteval constexpr constinit crate
-    debugger decltype delete demote demote_to_helper do dynamic_cast enum explicit export extends extern external
-    fallthrough filter final finally friend from fxgroup get goto groupshared highp impl implements import inline
-    instanceof interface layout lowp macro macro_rules match mediump meta mod module move mut mutable namespace new
-    nil noexcept noinline nointerpolation non_coherent noncoherent noperspective null nullptr of operator package
-    packoffset partition pass patch pixelfragment precise precision premerge priv protected pub public readonly ref
-    regardless register reinterpret_cast require resource restrict self set shared sizeof smooth snorm static
-    static_assert static_cast std subroutine super target template this thread_local throw trait try type typedef
-    typeid typename typeof union unless unorm unsafe unsized use using varying virtual volatile wgsl where with
-    writeonly yield
-    """,
-    )
-)
 
 
 class Names:
@@ -50,7 +30,7 @@ class Names:
         if not base[:1].isalpha():
             base = f"of_{base}"
         name, number = base, 1
-        while name in self._taken or name in _RESERVED or name in _ACCESS or _is_of_wgsl(name):
+        while name in self._taken or name in RESERVED or name in _ACCESS or _is_of_wgsl(name):
             number += 1
             name = f"{base}_{number}"
         self._taken.add(name)

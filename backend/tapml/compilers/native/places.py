@@ -12,11 +12,12 @@ from tapml.compilers.native.polynomials import Atom, Indices, Polynomial
 from tapml.compilers.native.stages import is_index, variables_of
 from tapml.compilers.native.textures import TEXEL, Texture, texel_type
 from tapml.compilers.native.words import INFIX, Unknown, bare, tight, wgsl_type
+from tapml.compilers.wgsl_names import of_symbol
 from tapml.operators.program import Expression
 
 
 class Places(Lines):
-    """`variables`: WGSL texts of loop variables; a symbol is `size.NAME`, and is noted in `symbols`."""
+    """`variables`: WGSL texts of loop variables; a symbol is `size.NAME` (`of_symbol`), and is noted in `symbols`."""
 
     def __init__(self, indices: Indices, buffers: Mapping[str, Access], names: Names, lane: str | None = None) -> None:
         super().__init__(names)
@@ -173,7 +174,7 @@ class Places(Lines):
             if part not in self.indices.symbols:
                 raise Unknown(f"the variable {part}")
             self.symbols[part] = None
-            return f"size.{part}"
+            return f"size.{of_symbol(part)}"
         found = self.indices.opaque[part]
         if not self.varies(found):
             lanes = None
