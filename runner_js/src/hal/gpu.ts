@@ -57,15 +57,15 @@ export interface Watchdog {
 export class Gpu {
   /** "device lost: ..." from the moment that it is. */
   lost: string | null = null;
-  private lostReason: string | null = null;
-  private culprit: Partial<ErrorReport> = {};
+  #lostReason: string | null = null;
+  #culprit: Partial<ErrorReport> = {};
   /** What runs on it now; to blame when the device is lost by itself. */
   running: () => Partial<ErrorReport> = () => ({});
   /**
    * Whoever waits for something that a loss ends. A promise of the loss instead would keep all that was ever raced with
    * it, results included, for as long as the device lives.
    */
-  private readonly waiting = new Set<(cause: DeviceFailure) => void>();
+  readonly #waiting = new Set<(cause: DeviceFailure) => void>();
 
   constructor(
     readonly device: GPUDevice,
@@ -83,31 +83,31 @@ export class Gpu {
 
   /** Lost because work of it did not end; it may be under way still. */
   get hung(): boolean {
-    return this.lostReason === "hung";
+    return this.#lostReason === "hung";
   }
 
   /** Settles when the device is lost. */
   get whenLost(): Promise<void> {
     return new Promise((resolve) => {
       if (this.lost) resolve();
-      else this.waiting.add(() => resolve());
+      else this.#waiting.add(() => resolve());
     });
   }
 
   /** How many wait for something that a loss would end. */
   get waiters(): number {
-    return this.waiting.size;
+    return this.#waiting.size;
   }
 
   /** The device is of no use any more. A hung one is not destroyed: that would block the thread in node. */
   markLost(reason: string, why: string, culprit: Partial<ErrorReport>): void {
     if (this.lost) return;
     this.lost = reason === "hung" ? why : `device lost: ${why} (${reason})`;
-    this.lostReason = reason;
-    this.culprit = culprit;
-    const waiting = [...this.waiting];
-    this.waiting.clear();
-    for (const lose of waiting) lose(this.lossFailure());
+    this.#lostReason = reason;
+    this.#culprit = culprit;
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const lose of waiting) lose(this.#lossFailure());
   }
 
   /**
@@ -125,25 +125,25 @@ export class Gpu {
       return await new Promise<T>((resolve, reject) => {
         promise.then(resolve, reject);
         // What has come already counts, although the device is lost.
-        if (this.lost) queueMicrotask(() => reject(this.lossFailure()));
+        if (this.lost) queueMicrotask(() => reject(this.#lossFailure()));
         stop = () => reject(signal.reason);
         lose = reject;
         signal.addEventListener("abort", stop);
-        this.waiting.add(lose);
-        watch = watchdog && this.watch(watchdog);
+        this.#waiting.add(lose);
+        watch = watchdog && this.#watch(watchdog);
       });
     } finally {
       signal.removeEventListener("abort", stop);
-      this.waiting.delete(lose);
+      this.#waiting.delete(lose);
       clearInterval(watch);
     }
   }
 
   throwIfLost(): void {
-    if (this.lost) throw this.lossFailure();
+    if (this.lost) throw this.#lossFailure();
   }
 
-  private watch({ seconds, culprit, lastSign }: Watchdog): ReturnType<typeof setInterval> {
+  #watch({ seconds, culprit, lastSign }: Watchdog): ReturnType<typeof setInterval> {
     const start = performance.now();
     return setInterval(
       () => {
@@ -162,9 +162,14 @@ export class Gpu {
     );
   }
 
-  private lossFailure(): DeviceFailure {
+  #lossFailure(): DeviceFailure {
     const message = this.lost ?? "device lost";
-    return new DeviceFailure({ kind: "device-lost", message, lost_reason: this.lostReason, ...this.culprit });
+    return new DeviceFailure({
+      kind: "device-lost",
+      message,
+      lost_reason: this.#lostReason,
+      ...this.#culprit,
+    });
   }
 }
 

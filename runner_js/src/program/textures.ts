@@ -89,15 +89,14 @@ export function misusedTexture({ entry_points, launches, textures = [] }: Launch
   }
   const written = new Set<number>();
   for (const [place, { entry_point, operands }] of launches.entries()) {
-    const called = entry_points.find(({ name }) => name === entry_point);
-    const used = (called ? storageBindings(called) : []).flatMap(({ access }, i) => {
-      const operand = operands[i];
-      return operand && "texture" in operand ? [{ access, number: operand.texture }] : [];
-    });
-    const early = used.find(({ access, number }) => access === "read" && !written.has(number));
-    if (early)
-      return `reads its texture ${early.number} in launch ${place}, and no launch before that writes it`;
-    for (const { access, number } of used) if (access === "write") written.add(number);
+    const { bindings = [] } = entry_points.find(({ name }) => name === entry_point) ?? {};
+    for (const [i, { access }] of storageBindings({ bindings }).entries()) {
+      const { texture = -1 } = (operands[i] ?? {}) as { texture?: number };
+      // In one launch a texture is either written or read.
+      if (access === "write") written.add(texture);
+      else if (texture >= 0 && !written.has(texture))
+        return `reads its texture ${texture} in launch ${place}, and no launch before that writes it`;
+    }
   }
   return null;
 }

@@ -57,24 +57,24 @@ interface Taken {
 /** One call whose operators' inputs and outputs are copied out of the arenas as it runs. */
 export class OperatorCapture implements Watch {
   readonly result: Promise<Capture>;
-  private settle!: { resolve: (found: Capture) => void; reject: (cause: unknown) => void };
-  private readonly chunks: Chunk[] = [];
-  private readonly taken: Taken[] = [];
+  #settle!: { resolve: (found: Capture) => void; reject: (cause: unknown) => void };
+  readonly #chunks: Chunk[] = [];
+  readonly #taken: Taken[] = [];
   /** Of the calls that are taken, by place. */
-  private readonly weights = new Map<string, WeightPlace>();
+  readonly #weights = new Map<string, WeightPlace>();
   /** Weights that are counted, by place. */
-  private readonly counted = new Set<string>();
-  private readonly why = new Set<string>();
-  private leftOut = 0;
-  private bytes = 0;
+  readonly #counted = new Set<string>();
+  readonly #why = new Set<string>();
+  #leftOut = 0;
+  #bytes = 0;
   /** What `maxBytes` left out. */
-  private beyond = 0;
+  #beyond = 0;
   /** One is taken wherever it passes a whole number. */
-  private turn = Math.random();
-  private session: Session | null = null;
-  private readonly chosen: ReadonlySet<string> | null;
-  private readonly share: number;
-  private readonly mostBytes: number;
+  #turn = Math.random();
+  #session: Session | null = null;
+  readonly #chosen: ReadonlySet<string> | null;
+  readonly #share: number;
+  readonly #mostBytes: number;
 
   /** Throws a TapmlError of kind "input" for options that are none, or that choose nothing. */
   constructor(
@@ -91,11 +91,11 @@ export class OperatorCapture implements Watch {
       const names = Object.keys(model.functions).join(", ");
       throw new TapmlError("input", `${model.name} has no function ${name}`, `there are ${names}`);
     }
-    this.chosen = nodes ? checkedNodes(model, name, fn, nodes) : null;
-    this.share = sample;
-    this.mostBytes = maxBytes;
+    this.#chosen = nodes ? checkedNodes(model, name, fn, nodes) : null;
+    this.#share = sample;
+    this.#mostBytes = maxBytes;
     this.result = new Promise((resolve, reject) => {
-      this.settle = { resolve, reject };
+      this.#settle = { resolve, reject };
     });
     // Whoever asked is told; nobody needs to listen before.
     this.result.catch(() => {});
@@ -103,18 +103,18 @@ export class OperatorCapture implements Watch {
 
   /** A call begins: this is the one. */
   begin(session: Session): void {
-    this.session = session;
+    this.#session = session;
   }
 
   /** Nobody waits for it any more. What its call encodes it still may copy to. */
   abandon(cause: unknown): void {
-    this.settle.reject(cause);
+    this.#settle.reject(cause);
   }
 
   /** Its call has ended without giving anything. */
   fail(cause: unknown): void {
-    this.settle.reject(cause);
-    this.release();
+    this.#settle.reject(cause);
+    this.#release();
   }
 
   async dispatch(
@@ -130,15 +130,15 @@ export class OperatorCapture implements Watch {
       node ?? "",
       kernels[kernel]?.kernel ?? "",
     ]);
-    if (this.chosen && !called.some((name) => this.chosen?.has(name))) return null;
-    const before = Math.floor(this.turn);
-    this.turn += this.share;
-    if (Math.floor(this.turn) === before) return null;
+    if (this.#chosen && !called.some((name) => this.#chosen?.has(name))) return null;
+    const before = Math.floor(this.#turn);
+    this.#turn += this.#share;
+    if (Math.floor(this.#turn) === before) return null;
     const regions = dispatch.operands.map((index) => recording.region(index));
     const tensors = dispatch.operands.map((index) => fn.tensors[index] as CompiledTensor);
-    const chunk = await this.room(regions, tensors);
+    const chunk = await this.#room(regions, tensors);
     if (!chunk) return null;
-    const inputs = this.inputsOf(dispatch);
+    const inputs = this.#inputsOf(dispatch);
     const copy = (i: number): Copied => {
       const [region, tensor] = [regions[i] as Region, tensors[i] as CompiledTensor];
       const { name } = tensor;
@@ -146,7 +146,7 @@ export class OperatorCapture implements Watch {
       const weight = weightOf(tensor, region);
       if (weight !== null) {
         const { index, offset, bytes } = region;
-        this.weights.set(weight, { buffer: index, offset, bytes, type });
+        this.#weights.set(weight, { buffer: index, offset, bytes, type });
         return { chunk: null, offset, name, type, weight };
       }
       encoder.copyOut(region, chunk.buffer, chunk.used);
@@ -159,26 +159,27 @@ export class OperatorCapture implements Watch {
     );
     // Inputs before the outputs, whose bytes one that is not read again may have next; what another part of the whole
     // writes is there behind it.
-    const later = this.handedOn(whole);
+    const later = this.#handedOn(whole);
     const isLater = (i: number) => i >= inputs || later.has(dispatch.operands[i] as number);
     const copied = regions.map((_, i) => (isLater(i) ? null : copy(i)));
     return () => {
       const operands = copied.map((found, i) => found ?? copy(i));
-      this.taken.push({ dispatch, kernel, sizes, operands });
+      this.#taken.push({ dispatch, kernel, sizes, operands });
     };
   }
 
   /** Once what was encoded is submitted and found right. */
   async collect(sizes: Sizes, { program, withWeights }: CaptureSource, signal: AbortSignal): Promise<void> {
-    const { session, model, options } = this;
+    const { model, options } = this;
+    const session = this.#session;
     if (!session) return;
     try {
-      const why = [...this.why];
-      if (this.beyond) {
-        const enough = this.bytes + this.beyond;
-        why.unshift(`they take more than ${this.mostBytes} bytes: maxBytes of ${enough} would be enough`);
+      const why = [...this.#why];
+      if (this.#beyond) {
+        const enough = this.#bytes + this.#beyond;
+        why.unshift(`they take more than ${this.#mostBytes} bytes: maxBytes of ${enough} would be enough`);
       }
-      if (!this.taken.length) {
+      if (!this.#taken.length) {
         const reason =
           why.join("; ") || "the call runs none of those that were chosen, or the sample took none";
         throw new TapmlError(
@@ -187,17 +188,17 @@ export class OperatorCapture implements Watch {
           "choose other nodes, or a larger sample or maxBytes",
         );
       }
-      const used = this.chunks.filter((chunk) => chunk.used);
+      const used = this.#chunks.filter((chunk) => chunk.used);
       const found = await Promise.all(
         used.map(({ buffer, used }) => mapped(session.gpu, buffer, used, signal)),
       );
       const all = new Map(used.map((chunk, i) => [chunk, found[i] as ArrayBuffer]));
-      const places = [...this.weights.values()];
+      const places = [...this.#weights.values()];
       const kept = options.weights ?? false;
       const read = places.length
         ? await withWeights((session) => readWeights(session, places, kept, signal))
         : [];
-      const weights = new Map([...this.weights.keys()].map((place, i) => [place, read[i] as WeightBytes]));
+      const weights = new Map([...this.#weights.keys()].map((place, i) => [place, read[i] as WeightBytes]));
       const tensor = async ({ chunk, offset, name, type, weight }: Copied): Promise<CapturedTensor> => {
         if (weight !== null || !chunk)
           return { name, type, weight: true, ...(weights.get(weight ?? "") as WeightBytes) };
@@ -206,8 +207,8 @@ export class OperatorCapture implements Watch {
         return { name, type, weight: false, digest: await digestOf(data), data };
       };
       const calls = await Promise.all(
-        this.taken.map(async ({ dispatch, kernel, sizes, operands }): Promise<CapturedCall> => {
-          const inputs = this.inputsOf(dispatch);
+        this.#taken.map(async ({ dispatch, kernel, sizes, operands }): Promise<CapturedCall> => {
+          const inputs = this.#inputsOf(dispatch);
           return {
             node: dispatch.node ?? "",
             kernel: dispatch.kernel,
@@ -219,74 +220,74 @@ export class OperatorCapture implements Watch {
         }),
       );
       const { capabilities } = session.gpu;
-      const facts = { model, function: this.name, sizes, capabilities, leftOut: this.leftOut, why };
+      const facts = { model, function: this.name, sizes, capabilities, leftOut: this.#leftOut, why };
       const file = await captureFile({ ...facts, calls, program });
       const operators = calls.map(({ node, kernel, inputs, outputs }) => ({
         kernel: model.kernels[kernel]?.kernel ?? "",
         node,
         bytes: [...inputs, ...outputs].reduce((sum, { type }) => sum + bytesOf(type), 0),
       }));
-      this.settle.resolve({ file, operators, leftOut: this.leftOut, why });
+      this.#settle.resolve({ file, operators, leftOut: this.#leftOut, why });
     } catch (cause) {
-      this.settle.reject(cause);
+      this.#settle.reject(cause);
     } finally {
-      this.release();
+      this.#release();
     }
   }
 
   /** The tensors that a dispatch writes, and does not read: a part that is given one has it of another part. */
-  private handedOn(whole: Dispatch): ReadonlySet<number> {
-    const inputs = this.inputsOf(whole);
+  #handedOn(whole: Dispatch): ReadonlySet<number> {
+    const inputs = this.#inputsOf(whole);
     const read = new Set(whole.operands.slice(0, inputs));
     return new Set(whole.operands.slice(inputs).filter((tensor) => !read.has(tensor)));
   }
 
-  private inputsOf({ kernel }: Dispatch): number {
+  #inputsOf({ kernel }: Dispatch): number {
     return (this.model.kernels[kernel]?.arguments ?? []).filter(({ role }) => role === "input").length;
   }
 
   /** Where a call's tensors are copied to; null where it is left out, for a reason that is noted. */
-  private async room(regions: readonly Region[], tensors: readonly CompiledTensor[]): Promise<Chunk | null> {
+  async #room(regions: readonly Region[], tensors: readonly CompiledTensor[]): Promise<Chunk | null> {
     const unreadable = regions.findIndex(({ of, index }) => !((of[index] as GPUBuffer).usage & COPY_SRC));
     if (unreadable >= 0) {
       const { name } = tensors[unreadable] as CompiledTensor;
-      return this.without(`the GPUBuffer of ${name} cannot be copied: make it with COPY_SRC`);
+      return this.#without(`the GPUBuffer of ${name} cannot be copied: make it with COPY_SRC`);
     }
-    if (this.taken.length >= MOST_CALLS) return this.without(`a capture has at most ${MOST_CALLS} calls`);
+    if (this.#taken.length >= MOST_CALLS) return this.#without(`a capture has at most ${MOST_CALLS} calls`);
     const places = regions.map((region, i) => weightOf(tensors[i] as CompiledTensor, region));
     const sum = (bytes: number, { bytes: more }: Region) => bytes + more;
     const copies = regions.filter((_, i) => places[i] === null).reduce(sum, 0);
-    const bytes = copies + (this.options.weights ? this.uncounted(regions, places) : 0);
-    if (this.bytes + bytes > this.mostBytes) {
-      this.beyond += bytes;
-      this.leftOut++;
+    const bytes = copies + (this.options.weights ? this.#uncounted(regions, places) : 0);
+    if (this.#bytes + bytes > this.#mostBytes) {
+      this.#beyond += bytes;
+      this.#leftOut++;
       return null;
     }
-    let chunk = this.chunks.at(-1);
+    let chunk = this.#chunks.at(-1);
     if (!chunk || chunk.used + copies > chunk.buffer.size) {
-      const made = await this.chunk(Math.max(copies, Math.min(CHUNK_BYTES, this.mostBytes - this.bytes)));
+      const made = await this.#chunk(Math.max(copies, Math.min(CHUNK_BYTES, this.#mostBytes - this.#bytes)));
       if (!made) return null;
       chunk = made;
-      this.chunks.push(chunk);
+      this.#chunks.push(chunk);
     }
-    for (const place of places) if (place !== null) this.counted.add(place);
-    this.bytes += bytes;
+    for (const place of places) if (place !== null) this.#counted.add(place);
+    this.#bytes += bytes;
     return chunk;
   }
 
   /** Bytes of the weights among them that no call before had, each once. */
-  private uncounted(regions: readonly Region[], places: readonly (string | null)[]): number {
+  #uncounted(regions: readonly Region[], places: readonly (string | null)[]): number {
     const found = new Map<string, number>();
     for (const [i, { bytes }] of regions.entries()) {
       const place = places[i] ?? null;
-      if (place !== null && !this.counted.has(place)) found.set(place, bytes);
+      if (place !== null && !this.#counted.has(place)) found.set(place, bytes);
     }
     return [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
   }
 
   /** The call goes on without the copies that the GPU has no memory for. */
-  private async chunk(bytes: number): Promise<Chunk | null> {
-    const { allocations } = this.session as Session;
+  async #chunk(bytes: number): Promise<Chunk | null> {
+    const { allocations } = this.#session as Session;
     let buffer: GPUBuffer | null = null;
     const make = () => {
       buffer = allocations.make(bytes, STAGING_USAGE);
@@ -297,20 +298,20 @@ export class OperatorCapture implements Watch {
     } catch (cause) {
       if (buffer) allocations.destroy(buffer);
       if (!(cause instanceof TapmlError) || cause.kind === "disposed") throw cause;
-      return this.without(cause.sentence);
+      return this.#without(cause.sentence);
     }
   }
 
-  private without(why: string): null {
-    this.leftOut++;
-    this.why.add(why);
+  #without(why: string): null {
+    this.#leftOut++;
+    this.#why.add(why);
     return null;
   }
 
-  private release(): void {
-    for (const { buffer } of this.chunks.splice(0)) this.session?.allocations.destroy(buffer);
-    this.taken.length = 0;
-    this.weights.clear();
+  #release(): void {
+    for (const { buffer } of this.#chunks.splice(0)) this.#session?.allocations.destroy(buffer);
+    this.#taken.length = 0;
+    this.#weights.clear();
   }
 }
 

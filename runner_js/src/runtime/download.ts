@@ -21,8 +21,8 @@ export interface Reading {
 
 /** Copies regions out and maps them by one map: Firefox takes 80 ms for each that is awaited. */
 export class Download implements Reading {
-  private readonly staging: GPUBuffer | null;
-  private readonly offsets: number[] = [];
+  readonly #staging: GPUBuffer | null;
+  readonly #offsets: number[] = [];
 
   constructor(
     private readonly session: Stagings,
@@ -30,31 +30,32 @@ export class Download implements Reading {
   ) {
     let bytes = 0;
     for (const region of regions) {
-      this.offsets.push(bytes);
+      this.#offsets.push(bytes);
       bytes += region.bytes;
     }
-    this.staging = bytes ? session.takeStaging(bytes) : null;
+    this.#staging = bytes ? session.takeStaging(bytes) : null;
   }
 
   /** What has to be copied, and where to. */
   get parts(): [region: Region, target: GPUBuffer, offset: number][] {
-    const { staging } = this;
-    return staging ? this.regions.map((region, i) => [region, staging, this.offsets[i] as number]) : [];
+    const staging = this.#staging;
+    return staging ? this.regions.map((region, i) => [region, staging, this.#offsets[i] as number]) : [];
   }
 
   /** Copies of the bytes of each region, after the submission. */
   async bytes(signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>[]> {
-    const { staging, session } = this;
+    const { session } = this;
+    const staging = this.#staging;
     if (!staging) return [];
-    const end = (this.offsets.at(-1) as number) + (this.regions.at(-1) as Region).bytes;
+    const end = (this.#offsets.at(-1) as number) + (this.regions.at(-1) as Region).bytes;
     const all = await mapped(session.gpu, staging, end, signal);
     return this.regions.map(
-      ({ bytes }, i) => new Uint8Array(all.slice(this.offsets[i], (this.offsets[i] as number) + bytes)),
+      ({ bytes }, i) => new Uint8Array(all.slice(this.#offsets[i], (this.#offsets[i] as number) + bytes)),
     );
   }
 
   release(): void {
-    if (this.staging) this.session.giveStaging(this.staging);
+    if (this.#staging) this.session.giveStaging(this.#staging);
   }
 }
 

@@ -7,31 +7,31 @@ import type { Allocations } from "./memory";
 /** Times of single dispatches, in the order in which they ran. */
 export class DispatchTimer {
   readonly labels: Label[] = [];
-  private readonly sets: TimestampQueries[] = [];
-  private resolved = 0;
+  readonly #sets: TimestampQueries[] = [];
+  #resolved = 0;
 
   constructor(private readonly device: GPUDevice) {}
 
   next(label: Label): GPUComputePassTimestampWrites {
     if (this.labels.length % TimestampQueries.most === 0) {
-      this.sets.push(new TimestampQueries(this.device, TimestampQueries.most));
+      this.#sets.push(new TimestampQueries(this.device, TimestampQueries.most));
     }
     this.labels.push(label);
-    return (this.sets.at(-1) as TimestampQueries).next();
+    return (this.#sets.at(-1) as TimestampQueries).next();
   }
 
   /** Once, after the last dispatch. */
   resolve(encoder: GPUCommandEncoder): void {
-    for (const set of this.sets.slice(this.resolved)) set.resolve(encoder);
-    this.resolved = this.sets.length;
+    for (const set of this.#sets.slice(this.#resolved)) set.resolve(encoder);
+    this.#resolved = this.#sets.length;
   }
 
   async seconds(): Promise<number[]> {
-    return (await Promise.all(this.sets.map((set) => set.seconds()))).flat();
+    return (await Promise.all(this.#sets.map((set) => set.seconds()))).flat();
   }
 
   destroy(): void {
-    for (const set of this.sets) set.destroy();
+    for (const set of this.#sets) set.destroy();
   }
 }
 
@@ -40,11 +40,11 @@ export class Encoder {
   /** Of the submissions that are checked. */
   readonly errors: Promise<ErrorReport | null>[] = [];
   submissions = 0;
-  private encoder: GPUCommandEncoder | null = null;
-  private pass: GPUComputePassEncoder | null = null;
-  private pipeline: GPUComputePipeline | null = null;
+  #encoder: GPUCommandEncoder | null = null;
+  #pass: GPUComputePassEncoder | null = null;
+  #pipeline: GPUComputePipeline | null = null;
   /** Needed until the submission. */
-  private readonly scratch: GPUBuffer[] = [];
+  readonly #scratch: GPUBuffer[] = [];
 
   constructor(
     private readonly device: GPUDevice,
@@ -56,15 +56,15 @@ export class Encoder {
   replay({ pipelines, bindGroups, grids, labels }: Flat, from: number, to: number): void {
     for (let i = from; i < to; i++) {
       if (this.timer) {
-        this.endPass();
+        this.#endPass();
         const timestampWrites = this.timer.next(labels[i] as Label);
-        this.pass = this.encoding().beginComputePass({ timestampWrites });
+        this.#pass = this.#encoding().beginComputePass({ timestampWrites });
       }
-      this.pass ??= this.encoding().beginComputePass();
-      const { pass } = this;
+      this.#pass ??= this.#encoding().beginComputePass();
+      const pass = this.#pass;
       const pipeline = pipelines[i] as GPUComputePipeline;
-      if (pipeline !== this.pipeline) pass.setPipeline(pipeline);
-      this.pipeline = pipeline;
+      if (pipeline !== this.#pipeline) pass.setPipeline(pipeline);
+      this.#pipeline = pipeline;
       pass.setBindGroup(0, bindGroups[i] as GPUBindGroup);
       // Each argument takes the host time, thousands of times a second: those that are 1 are left out.
       const [x, y, z] = [grids[3 * i] as number, grids[3 * i + 1] as number, grids[3 * i + 2] as number];
@@ -75,9 +75,9 @@ export class Encoder {
   }
 
   copy(from: Region, to: Region): void {
-    this.endPass();
+    this.#endPass();
     const source = from.of[from.index] as GPUBuffer;
-    this.encoding().copyBufferToBuffer(
+    this.#encoding().copyBufferToBuffer(
       source,
       from.offset,
       to.of[to.index] as GPUBuffer,
@@ -88,56 +88,56 @@ export class Encoder {
 
   /** To a place of a buffer that is to be mapped. */
   copyOut(from: Region, target: GPUBuffer, offset: number): void {
-    this.endPass();
+    this.#endPass();
     const source = from.of[from.index] as GPUBuffer;
-    this.encoding().copyBufferToBuffer(source, from.offset, target, offset, from.bytes);
+    this.#encoding().copyBufferToBuffer(source, from.offset, target, offset, from.bytes);
   }
 
   set({ of, index, offset, bytes }: Region, value: number): void {
-    this.endPass();
+    this.#endPass();
     const target = of[index] as GPUBuffer;
     if (value === 0) {
-      this.encoding().clearBuffer(target, offset, bytes);
+      this.#encoding().clearBuffer(target, offset, bytes);
       return;
     }
     const source = this.allocations.make(bytes, GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST);
-    this.scratch.push(source);
+    this.#scratch.push(source);
     this.device.queue.writeBuffer(source, 0, new Uint32Array(bytes / 4).fill(value));
-    this.encoding().copyBufferToBuffer(source, 0, target, offset, bytes);
+    this.#encoding().copyBufferToBuffer(source, 0, target, offset, bytes);
   }
 
   /** Submits what is encoded. */
   submit(): void {
-    if (!this.encoder) return;
+    if (!this.#encoder) return;
     const captured = this.checked ? captureErrors(this.device) : null;
-    this.endPass();
-    this.device.queue.submit([this.encoder.finish()]);
+    this.#endPass();
+    this.device.queue.submit([this.#encoder.finish()]);
     if (captured) this.errors.push(captured());
-    this.encoder = null;
+    this.#encoder = null;
     this.submissions++;
-    for (const buffer of this.scratch.splice(0)) this.allocations.destroy(buffer);
+    for (const buffer of this.#scratch.splice(0)) this.allocations.destroy(buffer);
   }
 
   /** Throws away what is encoded. */
   drop(): void {
-    this.pass = null;
-    this.encoder = null;
-    for (const buffer of this.scratch.splice(0)) this.allocations.destroy(buffer);
+    this.#pass = null;
+    this.#encoder = null;
+    for (const buffer of this.#scratch.splice(0)) this.allocations.destroy(buffer);
   }
 
   resolve(timer: DispatchTimer): void {
-    this.endPass();
-    timer.resolve(this.encoding());
+    this.#endPass();
+    timer.resolve(this.#encoding());
   }
 
-  private encoding(): GPUCommandEncoder {
-    this.encoder ??= this.device.createCommandEncoder();
-    return this.encoder;
+  #encoding(): GPUCommandEncoder {
+    this.#encoder ??= this.device.createCommandEncoder();
+    return this.#encoder;
   }
 
-  private endPass(): void {
-    this.pass?.end();
-    this.pass = null;
-    this.pipeline = null;
+  #endPass(): void {
+    this.#pass?.end();
+    this.#pass = null;
+    this.#pipeline = null;
   }
 }

@@ -62,12 +62,12 @@ export class Flat {
   /** Workgroups along x, y and z, of each. */
   readonly grids: number[] = [];
   readonly labels: Label[] = [];
-  private readonly groups: Group[] = [];
+  readonly #groups: Group[] = [];
   /** Dispatches that use an input or an output, whose buffers may be others at the next call; with what is bound now. */
-  private readonly changing: { dispatch: number; bound: GPUBuffer[] }[] = [];
-  private readonly uniforms: { offset: number; data: Uint8Array<ArrayBuffer> }[] = [];
-  private uniformBytes = 0;
-  private uniform: GPUBuffer | null = null;
+  readonly #changing: { dispatch: number; bound: GPUBuffer[] }[] = [];
+  readonly #uniforms: { offset: number; data: Uint8Array<ArrayBuffer> }[] = [];
+  #uniformBytes = 0;
+  #uniform: GPUBuffer | null = null;
 
   constructor(
     private readonly on: FlatDevice,
@@ -127,71 +127,71 @@ export class Flat {
       this.pipelines.push(executable.pipeline);
       this.grids.push(...grid);
       this.labels.push({ kernel: kernel.kernel, node, launch });
-      this.groups.push({ executable, regions: bound, uniform: uniform && this.place(uniform) });
+      this.#groups.push({ executable, regions: bound, uniform: uniform && this.#place(uniform) });
     });
   }
 
   /** Makes the uniforms' buffer and all bind groups: nothing can be added any more. */
   seal(): void {
     const { device, allocations } = this.on;
-    if (this.uniformBytes) {
-      const data = new Uint8Array(this.uniformBytes);
-      for (const { offset, data: part } of this.uniforms) data.set(part, offset);
-      this.uniform = allocations.make(data.length, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
-      device.queue.writeBuffer(this.uniform, 0, data);
+    if (this.#uniformBytes) {
+      const data = new Uint8Array(this.#uniformBytes);
+      for (const { offset, data: part } of this.#uniforms) data.set(part, offset);
+      this.#uniform = allocations.make(data.length, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
+      device.queue.writeBuffer(this.#uniform, 0, data);
     }
-    this.groups.forEach((group, dispatch) => {
-      this.bindGroups.push(this.bindGroup(group));
+    this.#groups.forEach((group, dispatch) => {
+      this.bindGroups.push(this.#bindGroup(group));
       const changing = group.regions.filter(
         ({ of }) => of === this.buffers.input || of === this.buffers.output,
       );
-      if (changing.length) this.changing.push({ dispatch, bound: this.bound(group) });
+      if (changing.length) this.#changing.push({ dispatch, bound: this.#bound(group) });
     });
-    this.uniforms.length = 0;
+    this.#uniforms.length = 0;
   }
 
   /** Binds the inputs and outputs of this call; whether they are others than those of the last one. */
   rebind(): boolean {
     let changed = false;
-    for (const one of this.changing) {
-      const group = this.groups[one.dispatch] as Group;
+    for (const one of this.#changing) {
+      const group = this.#groups[one.dispatch] as Group;
       if (group.regions.every(({ of, index }, i) => of[index] === one.bound[i])) continue;
-      one.bound = this.bound(group);
-      this.bindGroups[one.dispatch] = this.bindGroup(group);
+      one.bound = this.#bound(group);
+      this.bindGroups[one.dispatch] = this.#bindGroup(group);
       changed = true;
     }
     return changed;
   }
 
   destroy(): void {
-    if (this.uniform) this.on.allocations.destroy(this.uniform);
-    this.uniform = null;
+    if (this.#uniform) this.on.allocations.destroy(this.#uniform);
+    this.#uniform = null;
   }
 
-  private bound({ regions }: Group): GPUBuffer[] {
+  #bound({ regions }: Group): GPUBuffer[] {
     return regions.map(({ of, index }) => of[index] as GPUBuffer);
   }
 
-  private bindGroup({ executable, regions, uniform }: Group): GPUBindGroup {
+  #bindGroup({ executable, regions, uniform }: Group): GPUBindGroup {
     const entries: GPUBindGroupEntry[] = executable.storage.map(({ binding }, i) => {
       const { of, index, offset, bytes, view } = regions[i] as Region;
       return { binding, resource: view ?? { buffer: of[index] as GPUBuffer, offset, size: bytes } };
     });
-    if (uniform && this.uniform) {
+    if (uniform && this.#uniform) {
       const { offset, bytes } = uniform;
       entries.push({
         binding: executable.uniform ?? 0,
-        resource: { buffer: this.uniform, offset, size: bytes },
+        resource: { buffer: this.#uniform, offset, size: bytes },
       });
     }
     return this.on.device.createBindGroup({ layout: executable.layout, entries });
   }
 
-  private place(data: Uint8Array<ArrayBuffer>): { offset: number; bytes: number } {
+  #place(data: Uint8Array<ArrayBuffer>): { offset: number; bytes: number } {
     const align = this.on.device.limits.minUniformBufferOffsetAlignment;
-    const offset = Math.ceil(this.uniformBytes / align) * align;
-    this.uniforms.push({ offset, data });
-    this.uniformBytes = offset + data.length;
+    const offset = Math.ceil(this.#uniformBytes / align) * align;
+    this.#uniforms.push({ offset, data });
+    this.#uniformBytes = offset + data.length;
     return { offset, bytes: data.length };
   }
 }

@@ -10,10 +10,10 @@ const DISPOSE = "dispose of models that are not used";
 
 /** GPU buffers of one model, counted: all are destroyed with it. */
 export class Allocations {
-  private readonly live = new Map<GPUBuffer | GPUTexture, number>();
-  private readonly views = new Map<string, GPUTextureView>();
-  private total = 0;
-  private closed = false;
+  readonly #live = new Map<GPUBuffer | GPUTexture, number>();
+  readonly #views = new Map<string, GPUTextureView>();
+  #total = 0;
+  #closed = false;
   /** What has to be done first, for it may use a buffer that is destroyed. */
   beforeDestroy = () => {};
 
@@ -24,11 +24,11 @@ export class Allocations {
 
   /** Bytes of all buffers that live. */
   get bytes(): number {
-    return this.total;
+    return this.#total;
   }
 
   make(bytes: number, usage: GPUBufferUsageFlags): GPUBuffer {
-    if (this.closed)
+    if (this.#closed)
       throw new TapmlError("disposed", `${this.name} has given back its memory`, "load it again");
     const size = paddedBytes(bytes);
     const most = this.device.limits.maxBufferSize;
@@ -37,7 +37,7 @@ export class Allocations {
       throw new TapmlError("unsupported", `${this.name} ${tooLarge(size, most)}`, fix);
     }
     const buffer = this.device.createBuffer({ size, usage });
-    return this.counted(buffer, size);
+    return this.#counted(buffer, size);
   }
 
   /** Views of textures of a dispatch, which all dispatches share: the queue keeps their order. */
@@ -45,16 +45,16 @@ export class Allocations {
     return keysOf(wanted).map((key, i) => {
       const texture = wanted[i] as Texture;
       const view =
-        this.views.get(key) ??
-        viewOf(this.counted(makeTexture(this.device, texture), textureBytes(texture)), texture);
-      this.views.set(key, view);
+        this.#views.get(key) ??
+        viewOf(this.#counted(makeTexture(this.device, texture), textureBytes(texture)), texture);
+      this.#views.set(key, view);
       return view;
     });
   }
 
   /** What `make` makes, once the GPU has said that there is memory for it. */
   async made<T>(make: () => T): Promise<T> {
-    const before = this.total;
+    const before = this.#total;
     const captured = captureErrors(this.device);
     let found: T;
     try {
@@ -64,7 +64,7 @@ export class Allocations {
       throw cause;
     }
     const error = await captured();
-    const bytes = this.total - before;
+    const bytes = this.#total - before;
     if (!error || error.kind === "device-lost") return found;
     throw new TapmlError(
       "memory",
@@ -74,28 +74,28 @@ export class Allocations {
   }
 
   destroy(buffer: GPUBuffer): void {
-    const size = this.live.get(buffer);
+    const size = this.#live.get(buffer);
     if (size === undefined) return;
     this.beforeDestroy();
-    this.live.delete(buffer);
-    this.total -= size;
+    this.#live.delete(buffer);
+    this.#total -= size;
     buffer.destroy();
   }
 
-  private counted<T extends GPUBuffer | GPUTexture>(made: T, bytes: number): T {
-    this.live.set(made, bytes);
-    this.total += bytes;
+  #counted<T extends GPUBuffer | GPUTexture>(made: T, bytes: number): T {
+    this.#live.set(made, bytes);
+    this.#total += bytes;
     return made;
   }
 
   /** Destroys all; there will be no more. */
   close(): void {
     this.beforeDestroy();
-    this.closed = true;
-    for (const buffer of this.live.keys()) buffer.destroy();
-    this.live.clear();
-    this.views.clear();
-    this.total = 0;
+    this.#closed = true;
+    for (const buffer of this.#live.keys()) buffer.destroy();
+    this.#live.clear();
+    this.#views.clear();
+    this.#total = 0;
   }
 }
 
@@ -114,7 +114,7 @@ export class Budget {
   /** In the order of their last use, and how many calls of each are under way. */
   readonly residents = new Map<Resident, number>();
   readonly loaded = new Set<Resident>();
-  private readonly waiting: (() => void)[] = [];
+  readonly #waiting: (() => void)[] = [];
 
   constructor(public limit = Number.POSITIVE_INFINITY) {}
 
@@ -128,14 +128,14 @@ export class Budget {
       signal.throwIfAborted();
       const others = [...this.loaded].filter((other) => !needed.includes(other));
       const kept = sumOf(others, (other) => other.kept);
-      this.check(needed, wanted, kept);
+      this.#check(needed, wanted, kept);
       const paged = [...this.residents.keys()].filter((other) => !needed.includes(other));
       if (sumOf(paged, (other) => other.paged) + kept + wanted <= this.limit) break;
       const idle = paged.find((other) => other.paged && !this.residents.get(other));
       if (idle) {
         this.residents.delete(idle);
         idle.pageOut();
-      } else await this.change(signal);
+      } else await this.#change(signal);
     }
     for (const one of needed) {
       const calls = this.residents.get(one) ?? 0;
@@ -150,17 +150,17 @@ export class Budget {
       const calls = this.residents.get(one);
       if (calls) this.residents.set(one, calls - 1);
     }
-    this.wake();
+    this.#wake();
   }
 
   /** It is disposed of. */
   forget(one: Resident): void {
     this.residents.delete(one);
     this.loaded.delete(one);
-    this.wake();
+    this.#wake();
   }
 
-  private check([one]: readonly Resident[], wanted: number, others: number): void {
+  #check([one]: readonly Resident[], wanted: number, others: number): void {
     if (wanted + others <= this.limit) return;
     const [needs, has] = describePair(wanted, this.limit);
     const states = others ? `, of which states of other models hold ${describeBytes(others)}` : "";
@@ -170,19 +170,19 @@ export class Budget {
     throw new TapmlError("memory", sentence, `give load() a larger \`memory\`, or ${DISPOSE}`);
   }
 
-  private change(signal: AbortSignal): Promise<void> {
+  #change(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
         signal.removeEventListener("abort", done);
         resolve();
       };
       signal.addEventListener("abort", done);
-      this.waiting.push(done);
+      this.#waiting.push(done);
     });
   }
 
-  private wake(): void {
-    for (const resolve of this.waiting.splice(0)) resolve();
+  #wake(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 }
 

@@ -38,18 +38,18 @@ import { loadWeights } from "./weights";
 export class LoadedModel implements Model, Resident, SequenceHost {
   readonly kept = 0;
   /** Weights and arenas. */
-  private readonly least: number;
+  readonly #least: number;
   /** That of the model's own functions. */
-  private readonly own: LoadedSequence;
-  private readonly others = new Set<LoadedSequence>();
+  readonly #own: LoadedSequence;
+  readonly #others = new Set<LoadedSequence>();
   private place: Place | null = null;
   private session: Session | null = null;
   private kernels: ReadyKernel[] = [];
-  private tail: Promise<unknown> = Promise.resolve();
+  #tail: Promise<unknown> = Promise.resolve();
   /** How much waits for its turn. */
-  private waiting = 0;
-  private disposed = false;
-  private readonly captures: Captures;
+  #waiting = 0;
+  #disposed = false;
+  readonly #captures: Captures;
 
   constructor(
     readonly document: CompiledModel,
@@ -57,17 +57,17 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     private readonly options: LoadOptions,
   ) {
     const sum = (bytes: readonly number[]) => bytes.reduce((total, one) => total + one, 0);
-    this.least = sum(document.weights.buffers) + sum(arenasOf(document));
-    this.own = new LoadedSequence(this, true);
-    this.captures = new Captures(document);
+    this.#least = sum(document.weights.buffers) + sum(arenasOf(document));
+    this.#own = new LoadedSequence(this, true);
+    this.#captures = new Captures(document);
   }
 
   get paged(): number {
-    return this.least + (this.session?.prepared.bytes ?? 0);
+    return this.#least + (this.session?.prepared.bytes ?? 0);
   }
 
   get functions(): Readonly<Record<string, ModelFunction>> {
-    return this.own.functions;
+    return this.#own.functions;
   }
 
   get name(): string {
@@ -83,11 +83,11 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   get inputs(): readonly TensorFacts[] {
-    return this.functions[this.meant]?.inputs ?? [];
+    return this.functions[this.#meant]?.inputs ?? [];
   }
 
   get outputs(): readonly TensorFacts[] {
-    return this.functions[this.meant]?.outputs ?? [];
+    return this.functions[this.#meant]?.outputs ?? [];
   }
 
   get memory(): { weights: number; arenas: number; states: number; other: number; total: number } {
@@ -100,7 +100,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   get stateVersion(): number {
-    return this.own.stateVersion;
+    return this.#own.stateVersion;
   }
 
   get device(): GPUDevice | null {
@@ -108,30 +108,30 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   async run(inputs: Inputs, options?: RunOptions): Promise<RunResult> {
-    return this.main.run(inputs, options);
+    return this.#main.run(inputs, options);
   }
 
   async profile(inputs: Inputs, options?: RunOptions): Promise<Profile> {
-    return this.main.profile(inputs, options);
+    return this.#main.profile(inputs, options);
   }
 
   async capture(options: CaptureOptions = {}): Promise<Capture> {
-    this.throwIfDisposed();
+    this.#throwIfDisposed();
     checkOptions("capture", options);
-    const { function: name = this.meant, inputs, sizes, signal = never() } = options;
+    const { function: name = this.#meant, inputs, sizes, signal = never() } = options;
     signal.throwIfAborted();
-    if (!inputs) return this.told(this.captures.next(name, options, signal));
+    if (!inputs) return this.#told(this.#captures.next(name, options, signal));
     const capture = new OperatorCapture(this.document, name, options);
-    await this.call(this.own, name, inputs, { sizes, signal }, false, capture);
-    return this.told(capture.result);
+    await this.call(this.#own, name, inputs, { sizes, signal }, false, capture);
+    return this.#told(capture.result);
   }
 
   reset(): Promise<void> {
-    return this.own.reset();
+    return this.#own.reset();
   }
 
   fork(): Promise<Sequence> {
-    return this.own.fork();
+    return this.#own.fork();
   }
 
   async sequence(): Promise<Sequence> {
@@ -139,27 +139,27 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   async tokenizer({ signal = never() }: { signal?: AbortSignal } = {}): Promise<string | null> {
-    return this.attachment(this.document.tokenizer?.file, signal);
+    return this.#attachment(this.document.tokenizer?.file, signal);
   }
 
   async reload(options: PrepareOptions = {}): Promise<void> {
     checkOptions("reload", options);
-    return this.inTurn(options.signal ?? never(), () => this.prepare(options));
+    return this.#inTurn(options.signal ?? never(), () => this.prepare(options));
   }
 
   dispose(): void {
-    if (this.disposed) return;
-    this.disposed = true;
+    if (this.#disposed) return;
+    this.#disposed = true;
     // Each is told that it is disposed of.
-    this.captures.abandon();
-    this.release();
+    this.#captures.abandon();
+    this.#release();
   }
 
   /** Brings it onto a device, which may have been asked for before: weights and kernels at once. */
   async prepare(given: PrepareOptions, asked?: Promise<Place>): Promise<void> {
     const options = { ...this.options, ...given };
     const { signal = never(), memory } = options;
-    this.release();
+    this.#release();
     const named = await (asked ?? placeOf(options.device));
     const place = named.gpu.lost && !given.device ? await placeOf(undefined) : named;
     const { gpu, budget } = place;
@@ -169,7 +169,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     const before = budget.limit;
     if (memory !== undefined) budget.limit = memory;
     try {
-      await budget.admit([this, this.own], signal);
+      await budget.admit([this, this.#own], signal);
     } catch (cause) {
       budget.limit = before;
       throw cause;
@@ -177,27 +177,27 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     const allocations = new Allocations(gpu.device, this.name);
     try {
       this.place = place;
-      this.throwIfDisposed();
+      this.#throwIfDisposed();
       const { modules = {} } = this.options;
       const session = new Session(gpu, allocations, this.document, modules);
       this.session = session;
-      await this.own.allocate(session);
+      await this.#own.allocate(session);
       const told = teller(this.document, options.onProgress);
       await together(signal, (all) => [
-        this.fill(session, all, told.bytes),
+        this.#fill(session, all, told.bytes),
         readyKernels(this.document, variants, gpu, this.options, told.kernel, all).then((kernels) => {
           this.kernels = kernels;
         }),
       ]);
-      await this.prepareWeights(session, place);
-      this.throwIfDisposed();
-      await this.own.present(session);
+      await this.#prepareWeights(session, place);
+      this.#throwIfDisposed();
+      await this.#own.present(session);
     } catch (cause) {
       allocations.close();
-      this.release();
+      this.#release();
       throw cause;
     } finally {
-      budget.release([this, this.own]);
+      budget.release([this, this.#own]);
     }
   }
 
@@ -206,13 +206,13 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   /** The name of the function that a caller means who says none. */
-  private get meant(): string {
+  get #meant(): string {
     const [first, ...others] = Object.keys(this.functions);
     return first === undefined || others.length ? "main" : first;
   }
 
-  private get main(): ModelFunction {
-    const found = this.functions[this.meant];
+  get #main(): ModelFunction {
+    const found = this.functions[this.#meant];
     if (found) return found;
     const names = Object.keys(this.functions);
     const fix = `it has ${names.join(", ")}: call model.functions.${names[0]}.run, say`;
@@ -235,7 +235,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     const begun = performance.now();
     const makeRoom = () => {
       if (changes) sequence.throwIfUndefined();
-      const watched = capture !== null || (!profiled && this.captures.has(name));
+      const watched = capture !== null || (!profiled && this.#captures.has(name));
       sequence.want(tokensOf(this.document, name, inputs, watched));
     };
     const work = async (session: Session) => {
@@ -250,8 +250,8 @@ export class LoadedModel implements Model, Resident, SequenceHost {
         signal,
         begun,
         profiled,
-        capture: () => capture ?? (profiled ? null : this.captures.take(name)),
-        program: (kernel: string) => this.attachment(`operators/${kernel}.json`, signal).catch(() => null),
+        capture: () => capture ?? (profiled ? null : this.#captures.take(name)),
+        program: (kernel: string) => this.#attachment(`operators/${kernel}.json`, signal).catch(() => null),
         withWeights: <T>(read: (session: Session) => Promise<T>) => this.withSession([], signal, read),
       };
       const sizes = sizesWith(this.document, usedSymbols(fn, this.kernels), states.places, options.sizes);
@@ -260,7 +260,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
       });
     };
     const issued = await this.withSession([sequence], signal, work, makeRoom);
-    return this.told(issued.result());
+    return this.#told(issued.result());
   }
 
   async withSession<T>(
@@ -269,13 +269,13 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     work: (session: Session) => T | Promise<T>,
     before = () => {},
   ): Promise<T> {
-    this.throwIfDisposed();
+    this.#throwIfDisposed();
     for (const sequence of sequences) sequence.throwIfDisposed();
-    return this.inTurn(signal, async () => {
+    return this.#inTurn(signal, async () => {
       before();
-      const needed = [this, this.own, ...sequences.filter((sequence) => sequence !== this.own)];
+      const needed = [this, this.#own, ...sequences.filter((sequence) => sequence !== this.#own)];
       try {
-        const session = await this.admitted(needed, signal);
+        const session = await this.#admitted(needed, signal);
         try {
           for (const sequence of sequences) await sequence.present(session);
           return await work(session);
@@ -294,7 +294,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     begin = () => {},
     before = () => {},
   ): Promise<LoadedSequence> {
-    this.others.add(sequence);
+    this.#others.add(sequence);
     try {
       await this.withSession([...others, sequence], never(), begin, before);
       return sequence;
@@ -306,41 +306,41 @@ export class LoadedModel implements Model, Resident, SequenceHost {
 
   forget(sequence: LoadedSequence): void {
     const given = async () => {
-      this.others.delete(sequence);
+      this.#others.delete(sequence);
       sequence.lose();
       this.place?.budget.forget(sequence);
     };
     // A model that is disposed of has given back those of all its sequences.
-    this.inTurn(never(), given).catch(() => {});
+    this.#inTurn(never(), given).catch(() => {});
   }
 
   restore(options: PrepareOptions): Promise<void> {
-    return this.inTurn(options.signal ?? never(), async () => {
+    return this.#inTurn(options.signal ?? never(), async () => {
       if (!this.session || this.place?.gpu.lost) await this.prepare(options);
     });
   }
 
   /** The text of a file beside the model; null where it has none of that name. */
-  private async attachment(name: string | undefined, signal: AbortSignal): Promise<string | null> {
+  async #attachment(name: string | undefined, signal: AbortSignal): Promise<string | null> {
     const found = this.document.attachments.find((one) => one.name === name);
     if (!found) return null;
     return new TextDecoder().decode(await this.source.file(found.name, found.sha256, signal));
   }
 
   /** The model with all that calls need, until its budget's `release`. */
-  private async admitted(needed: readonly Resident[], signal: AbortSignal): Promise<Session> {
-    this.throwIfDisposed();
+  async #admitted(needed: readonly Resident[], signal: AbortSignal): Promise<Session> {
+    this.#throwIfDisposed();
     const { place, session } = this;
     if (!place || !session) throw new TapmlError("device-lost", "the model has no device", DEVICE_LOST_FIX);
     place.gpu.throwIfLost();
     await place.budget.admit(needed, signal);
     try {
-      this.throwIfDisposed();
+      this.#throwIfDisposed();
       if (!session.present) {
-        await this.fill(session, signal, () => {});
-        await this.prepareWeights(session, place);
+        await this.#fill(session, signal, () => {});
+        await this.#prepareWeights(session, place);
       }
-      this.throwIfDisposed();
+      this.#throwIfDisposed();
       return session;
     } catch (cause) {
       place.budget.release(needed);
@@ -348,11 +348,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     }
   }
 
-  private async fill(
-    session: Session,
-    signal: AbortSignal,
-    received: (bytes: number) => void,
-  ): Promise<void> {
+  async #fill(session: Session, signal: AbortSignal, received: (bytes: number) => void): Promise<void> {
     const { gpu, allocations } = session;
     try {
       await together<unknown>(signal, (all) => {
@@ -371,7 +367,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   /** What only depends on weights is computed now, where there is memory to keep it. */
-  private async prepareWeights(session: Session, { gpu, budget }: Place): Promise<void> {
+  async #prepareWeights(session: Session, { gpu, budget }: Place): Promise<void> {
     if (!Object.values(this.document.functions).some((fn) => mayPrepare(fn, this.kernels))) return;
     const module = import("./preparing").catch(() => null);
     const preparing = module.then((found) => found?.prepare(session, this.kernels, budget));
@@ -380,34 +376,34 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   /** One after the other: what is called first is done first. An error of one is none of the next. */
-  private inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const before = this.tail;
-    this.waiting++;
+  #inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const before = this.#tail;
+    this.#waiting++;
     const turn = (async () => {
       try {
-        await settled(before, signal).finally(() => this.waiting--);
-        this.throwIfDisposed();
+        await settled(before, signal).finally(() => this.#waiting--);
+        this.#throwIfDisposed();
         return await work();
       } finally {
         // Nothing follows now that could go to the GPU with it.
-        if (!this.waiting) this.session?.flush();
+        if (!this.#waiting) this.session?.flush();
       }
     })();
-    this.tail = Promise.allSettled([before, turn]);
-    return this.told(turn);
+    this.#tail = Promise.allSettled([before, turn]);
+    return this.#told(turn);
   }
 
-  private async told<T>(work: Promise<T>): Promise<T> {
+  async #told<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (cause) {
-      this.throwIfDisposed();
+      this.#throwIfDisposed();
       throw toTapmlError(cause);
     }
   }
 
-  private release(): void {
-    for (const one of [this.own, ...this.others]) {
+  #release(): void {
+    for (const one of [this.#own, ...this.#others]) {
       this.place?.budget.forget(one);
       one.lose();
     }
@@ -419,8 +415,8 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     this.kernels = [];
   }
 
-  private throwIfDisposed(): void {
-    if (this.disposed) throw new TapmlError("disposed", `${this.name} is disposed of`, "load it again");
+  #throwIfDisposed(): void {
+    if (this.#disposed) throw new TapmlError("disposed", `${this.name} is disposed of`, "load it again");
   }
 }
 

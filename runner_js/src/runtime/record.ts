@@ -56,7 +56,7 @@ export class Recording {
   readonly plain: boolean;
   /** The GPU has taken all of it once, without an error. */
   proven = false;
-  private turns = 0;
+  #turns = 0;
 
   constructor(
     readonly ready: ReadyFunction,
@@ -66,7 +66,7 @@ export class Recording {
   ) {
     this.flat = new Flat(ready.device, ready.buffers);
     try {
-      this.steps = this.block(ready.fn.code, sizes);
+      this.steps = this.#block(ready.fn.code, sizes);
       this.plain = this.steps.every(({ op }) => op === "replay" || op === "move" || op === "set");
       this.flat.seal();
     } catch (cause) {
@@ -103,27 +103,27 @@ export class Recording {
     return { op: "move", from: part(source, from_offset), to: part(target, to_offset) };
   }
 
-  private block(code: readonly Instruction[], outer: Sizes): Step[] {
+  #block(code: readonly Instruction[], outer: Sizes): Step[] {
     const steps: Step[] = [];
     let known = outer;
     for (const instruction of code) {
       if (instruction.op === "let" && isKnown(instruction.value, known)) {
         known = { ...known, [instruction.name]: evaluate(instruction.value, known) };
-      } else for (const step of this.one(instruction, known)) append(steps, step);
+      } else for (const step of this.#one(instruction, known)) append(steps, step);
     }
     return steps;
   }
 
-  private one(instruction: Instruction, known: Sizes): Step[] {
+  #one(instruction: Instruction, known: Sizes): Step[] {
     switch (instruction.op) {
       case "dispatch":
-        return this.recordedDispatch(instruction, known);
+        return this.#recordedDispatch(instruction, known);
       case "copy":
         return copyIsKnown(instruction, known)
           ? [this.move(instruction, known)]
           : [{ op: "copy", copy: instruction, known }];
       case "fill":
-        return [this.set(instruction)];
+        return [this.#set(instruction)];
       case "let":
         return [{ op: "let", instruction, known }];
       case "read":
@@ -131,17 +131,17 @@ export class Recording {
       case "call":
         return [{ op: "call", instruction }];
       case "if":
-        return this.branch(instruction, known);
+        return this.#branch(instruction, known);
       case "loop":
-        return this.loop(instruction, known);
+        return this.#loop(instruction, known);
     }
   }
 
-  private set({ tensor, value }: Fill): Step {
+  #set({ tensor, value }: Fill): Step {
     return { op: "set", to: this.region(tensor), value };
   }
 
-  private recordedDispatch(dispatch: Dispatch, known: Sizes): Step[] {
+  #recordedDispatch(dispatch: Dispatch, known: Sizes): Step[] {
     const { symbols } = this.ready.kernels[dispatch.kernel] as ReadyKernel;
     if (this.apart || !symbols.every(({ name }) => isKnown(dispatch.sizes?.[name] ?? name, known))) {
       return [{ op: "dispatch", dispatch, known }];
@@ -151,30 +151,30 @@ export class Recording {
     return this.flat.length > from ? [{ op: "replay", from, to: this.flat.length }] : [];
   }
 
-  private branch(instruction: If, known: Sizes): Step[] {
+  #branch(instruction: If, known: Sizes): Step[] {
     const { condition, then, else: otherwise = [] } = instruction;
-    if (isKnown(condition, known)) return this.block(evaluate(condition, known) ? then : otherwise, known);
+    if (isKnown(condition, known)) return this.#block(evaluate(condition, known) ? then : otherwise, known);
     return [
       {
         op: "if",
         instruction,
         known,
-        yes: this.block(then, known),
-        no: this.block(otherwise, known),
+        yes: this.#block(then, known),
+        no: this.#block(otherwise, known),
       },
     ];
   }
 
-  private loop(instruction: Loop, known: Sizes): Step[] {
+  #loop(instruction: Loop, known: Sizes): Step[] {
     const { variable, count, until, body } = instruction;
     const turns = isKnown(count, known) ? evaluate(count, known) : Number.POSITIVE_INFINITY;
     const waits = until !== undefined && until !== null;
-    if (waits || this.turns + turns > MOST_UNROLLED) {
-      return [{ op: "loop", instruction, known, body: this.block(body, known) }];
+    if (waits || this.#turns + turns > MOST_UNROLLED) {
+      return [{ op: "loop", instruction, known, body: this.#block(body, known) }];
     }
-    this.turns += turns;
+    this.#turns += turns;
     return Array.from({ length: turns }, (_, turn) =>
-      this.block(body, { ...known, [variable]: turn }),
+      this.#block(body, { ...known, [variable]: turn }),
     ).flat();
   }
 }

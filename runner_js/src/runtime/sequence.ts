@@ -52,26 +52,26 @@ export interface SequenceHost {
 /** Calls of a model with states of their own. Those of the model itself are `kept` while it is loaded. */
 export class LoadedSequence implements Sequence, Resident {
   readonly functions: Readonly<Record<string, ModelFunction>>;
-  private states: States | null = null;
+  #states: States | null = null;
   /** The buffers are there, and nothing is in them. */
-  private fresh = false;
+  #fresh = false;
   /** Why states are undefined. */
-  private undefinedStates = "";
+  #undefinedStates = "";
   /** A call may have changed them since they were as before the first. */
-  private used = false;
-  private changes = 0;
-  private disposed = false;
+  #used = false;
+  #changes = 0;
+  #disposed = false;
   /** Tokens that the states have room for, or are to have at the next call. */
-  private room: number;
+  #room: number;
 
   constructor(
     private readonly host: SequenceHost,
     private readonly own = false,
   ) {
     const { functions } = host.document;
-    this.room = this.least;
+    this.#room = this.#least;
     this.functions = Object.fromEntries(
-      Object.entries(functions).map(([name, fn]) => [name, this.function(name, fn)]),
+      Object.entries(functions).map(([name, fn]) => [name, this.#function(name, fn)]),
     );
   }
 
@@ -84,29 +84,29 @@ export class LoadedSequence implements Sequence, Resident {
   }
 
   get kept(): number {
-    return this.own ? this.wanted : 0;
+    return this.own ? this.#wanted : 0;
   }
 
   get paged(): number {
-    return this.own ? 0 : this.wanted;
+    return this.own ? 0 : this.#wanted;
   }
 
   get bytes(): number {
-    return this.states?.bytes ?? 0;
+    return this.#states?.bytes ?? 0;
   }
 
   get stateVersion(): number {
-    return this.changes;
+    return this.#changes;
   }
 
   async reset(): Promise<void> {
-    this.changes++;
+    this.#changes++;
     await this.host.withSession([this], never(), async (session) => {
-      if (this.room > this.least) {
-        this.free();
+      if (this.#room > this.#least) {
+        this.#free();
         await this.present(session);
-      } else this.states?.reset();
-      this.defined();
+      } else this.#states?.reset();
+      this.#defined();
     });
   }
 
@@ -119,109 +119,109 @@ export class LoadedSequence implements Sequence, Resident {
   async fork(): Promise<LoadedSequence> {
     const forked = new LoadedSequence(this.host);
     const begin = () => {
-      if (this.states) forked.states?.copy(this.states);
+      if (this.#states) forked.#states?.copy(this.#states);
       forked.change();
     };
     const makeRoom = () => {
       this.throwIfUndefined();
-      forked.want(this.room);
+      forked.want(this.#room);
     };
     return this.host.add(forked, [this], begin, makeRoom);
   }
 
   dispose(): void {
-    if (this.disposed) return;
-    this.disposed = true;
+    if (this.#disposed) return;
+    this.#disposed = true;
     this.host.forget(this);
   }
 
   /** Its buffers, as before the first call where they were not there: the weights must be. */
   async present(session: Session): Promise<States> {
     const states = await this.allocate(session);
-    if (this.fresh) states.reset();
-    this.fresh = false;
-    if (states.places !== this.room) await states.grow(this.room);
+    if (this.#fresh) states.reset();
+    this.#fresh = false;
+    if (states.places !== this.#room) await states.grow(this.#room);
     return states;
   }
 
   /** Its buffers, before the weights are there. */
   async allocate(session: Session): Promise<States> {
-    if (!this.states) {
-      this.states = await session.allocations.made(() => new States(session, this.room));
-      this.fresh = true;
+    if (!this.#states) {
+      this.#states = await session.allocations.made(() => new States(session, this.#room));
+      this.#fresh = true;
     }
-    return this.states;
+    return this.#states;
   }
 
   /** The next call has so many tokens: room for as many again, and then for these, is made where they are more than fit. */
   want(tokens: number): void {
-    this.room = Math.max(this.room, roomFor(this.host.document, tokens));
+    this.#room = Math.max(this.#room, roomFor(this.host.document, tokens));
   }
 
   /** No more is wanted than there is. */
   settle(): void {
-    this.room = this.states?.places ?? this.least;
+    this.#room = this.#states?.places ?? this.#least;
   }
 
   /** Another made room for itself. */
   pageOut(): void {
-    if (this.used) this.undefinedStates = "they made room for others within the budget of memory";
-    this.release();
+    if (this.#used) this.#undefinedStates = "they made room for others within the budget of memory";
+    this.#release();
   }
 
   /** The device is given back: states are as before the first call when there is another. */
   lose(): void {
-    this.defined();
-    this.release();
+    this.#defined();
+    this.#release();
   }
 
   /** A call is made that may change the states. */
   change(): void {
-    this.changes++;
-    this.used = true;
+    this.#changes++;
+    this.#used = true;
   }
 
   break(why: string): void {
-    this.undefinedStates = why;
+    this.#undefinedStates = why;
   }
 
   throwIfDisposed(): void {
-    if (this.disposed)
+    if (this.#disposed)
       throw new TapmlError("disposed", `the sequence of ${this.name} is disposed of`, "make another one");
   }
 
   throwIfUndefined(): void {
-    if (!this.undefinedStates) return;
-    const sentence = `the states of ${this.name} are undefined: ${this.undefinedStates}`;
+    if (!this.#undefinedStates) return;
+    const sentence = `the states of ${this.name} are undefined: ${this.#undefinedStates}`;
     throw new TapmlError("state", sentence, this.kept ? "call model.reset()" : "call its reset()");
   }
 
-  private defined(): void {
-    this.undefinedStates = "";
-    this.used = false;
+  #defined(): void {
+    this.#undefinedStates = "";
+    this.#used = false;
   }
 
-  private release(): void {
-    this.changes++;
-    this.free();
+  #release(): void {
+    this.#changes++;
+    this.#free();
   }
 
-  private free(): void {
-    this.states?.destroy();
-    this.states = null;
+  #free(): void {
+    this.#states?.destroy();
+    this.#states = null;
     this.settle();
   }
 
-  private get least(): number {
+  get #least(): number {
     return roomFor(this.host.document, 1);
   }
 
   /** Bytes of the states with the room that they are to have. */
-  private get wanted(): number {
-    return statesOf(this.host.document, this.room).reduce((total, one) => total + one, 0);
+  get #wanted(): number {
+    return statesOf(this.host.document, this.#room).reduce((total, one) => total + one, 0);
   }
 
-  private function(name: string, fn: CompiledFunction): ModelFunction {
+  #function(name: string, fn: CompiledFunction): ModelFunction {
     const facts = (ports: CompiledFunction["inputs"]) =>
       ports.map((port) => {
         const { dtype, shape } = fn.tensors[port.tensor] as CompiledTensor;

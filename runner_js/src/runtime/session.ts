@@ -43,12 +43,12 @@ export class Session {
   prepared: Prepared = UNPREPARED;
   /** Of each sequence. */
   readonly states = new Set<Held>();
-  private readonly stagings: GPUBuffer[] = [];
+  readonly #stagings: GPUBuffer[] = [];
   /** Of calls that go to the GPU together: small ones that are encoded, and not submitted yet, and what is written for them. */
-  private open: Together | null = null;
-  private uploads: GPUBuffer | null = null;
+  #open: Together | null = null;
+  #uploads: GPUBuffer | null = null;
   /** What was written last into inputs that are small. */
-  private readonly held = new WeakMap<GPUBuffer, Uint8Array>();
+  readonly #held = new WeakMap<GPUBuffer, Uint8Array>();
 
   constructor(
     readonly gpu: Gpu,
@@ -87,36 +87,36 @@ export class Session {
 
   /** The same, of who writes them: whether they have to be written. */
   changes(target: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): boolean {
-    const held = this.held.get(target);
+    const held = this.#held.get(target);
     if (held?.length === bytes.length && held.every((byte, i) => byte === bytes[i])) return false;
-    if (bytes.length <= FEW_HELD) this.held.set(target, bytes.slice());
-    else this.held.delete(target);
+    if (bytes.length <= FEW_HELD) this.#held.set(target, bytes.slice());
+    else this.#held.delete(target);
     return true;
   }
 
   /** Where a call is encoded that others follow (`more`), or that follows some, if it is a small one. */
   together(writes: Writes, read: readonly Region[], { more }: RunOptions): Together | null {
-    if (!this.open?.hasRoom(writes, read)) this.flush();
-    if (!this.open && more && fitsTogether(writes, read)) this.open = new Together(this);
-    return this.open;
+    if (!this.#open?.hasRoom(writes, read)) this.flush();
+    if (!this.#open && more && fitsTogether(writes, read)) this.#open = new Together(this);
+    return this.#open;
   }
 
   /** Submits what is encoded. */
   flush(): void {
-    const { open } = this;
-    this.open = null;
+    const open = this.#open;
+    this.#open = null;
     open?.submit();
   }
 
   /** A buffer to write what calls are given, from where it is copied. */
   upload(): GPUBuffer {
-    this.uploads ??= this.allocations.make(MOST_BYTES, COPY_SRC | COPY_DST);
-    return this.uploads;
+    this.#uploads ??= this.allocations.make(MOST_BYTES, COPY_SRC | COPY_DST);
+    return this.#uploads;
   }
 
   /** Something else is written into an input. */
   overwritten(target: GPUBuffer): void {
-    this.held.delete(target);
+    this.#held.delete(target);
   }
 
   /** Everything but the states; nothing of it may be encoded. */
@@ -124,9 +124,9 @@ export class Session {
     for (const states of this.states) states.forgetCalls();
     for (const buffer of [...this.weights, ...this.arena, ...this.prepared.buffers])
       this.allocations.destroy(buffer);
-    for (const buffer of this.stagings.splice(0)) this.allocations.destroy(buffer);
-    if (this.uploads) this.allocations.destroy(this.uploads);
-    this.uploads = null;
+    for (const buffer of this.#stagings.splice(0)) this.allocations.destroy(buffer);
+    if (this.#uploads) this.allocations.destroy(this.#uploads);
+    this.#uploads = null;
     this.weights = [];
     this.arena = [];
     this.prepared = UNPREPARED;
@@ -135,20 +135,20 @@ export class Session {
 
   /** A buffer to copy to and map. */
   takeStaging(bytes: number): GPUBuffer {
-    const found = this.stagings.findIndex(({ size }) => size >= bytes);
-    if (found >= 0) return this.stagings.splice(found, 1)[0] as GPUBuffer;
+    const found = this.#stagings.findIndex(({ size }) => size >= bytes);
+    if (found >= 0) return this.#stagings.splice(found, 1)[0] as GPUBuffer;
     return this.allocations.make(bytes, STAGING_USAGE);
   }
 
   giveStaging(buffer: GPUBuffer): void {
     // One that waits to be mapped is of use again as soon as it need not be.
     buffer.unmap();
-    this.stagings.push(buffer);
+    this.#stagings.push(buffer);
     const few = buffer.size <= FEW_BYTES;
-    const alike = this.stagings.filter(({ size }) => size <= FEW_BYTES === few);
+    const alike = this.#stagings.filter(({ size }) => size <= FEW_BYTES === few);
     if (this.present && alike.length <= (few ? IDLE_STAGINGS.few : IDLE_STAGINGS.many)) return;
     const [oldest] = alike as [GPUBuffer];
-    this.stagings.splice(this.stagings.indexOf(oldest), 1);
+    this.#stagings.splice(this.#stagings.indexOf(oldest), 1);
     this.allocations.destroy(oldest);
   }
 }

@@ -116,7 +116,7 @@ function placesOf(document: unknown, end: number): Map<string, [number, number]>
 const shardName = (sha256: string) => `weights/${sha256}.bin`;
 
 class Files implements Source {
-  private readonly keeping = new Set<Promise<void>>();
+  readonly #keeping = new Set<Promise<void>>();
 
   constructor(
     readonly document: unknown,
@@ -129,18 +129,18 @@ class Files implements Source {
 
   async shard(index: number, progress: Received, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const shard = (this.document as { weights: { shards: Shard[] } }).weights.shards[index] as Shard;
-    return this.digested(shardName(shard.sha256), shard.sha256, shard.bytes, progress, signal);
+    return this.#digested(shardName(shard.sha256), shard.sha256, shard.bytes, progress, signal);
   }
 
   file(name: string, sha256: string, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    return this.digested(name, sha256, null, () => {}, signal);
+    return this.#digested(name, sha256, null, () => {}, signal);
   }
 
   loaded(): void {
     this.whole = null;
   }
 
-  private async digested(
+  async #digested(
     name: string,
     sha256: string,
     bytes: number | null,
@@ -168,9 +168,9 @@ class Files implements Source {
       };
       try {
         const data =
-          this.ofWhole(place, count) ?? (await received(this.get, place, bytes, count, mode, signal));
+          this.#ofWhole(place, count) ?? (await received(this.get, place, bytes, count, mode, signal));
         if ((await digestOf(data)) === sha256) {
-          if (cache) await this.keep(cache, key, data);
+          if (cache) await this.#keep(cache, key, data);
           return data;
         }
         why = `has ${bytes !== null && data.length !== bytes ? `${data.length} of ${bytes} bytes` : "other bytes than its digest says"}`;
@@ -186,17 +186,17 @@ class Files implements Source {
   }
 
   /** Nobody waits for what goes to the cache, but for former ones where it is slower than the network. */
-  private async keep(cache: Cache, key: string, data: Uint8Array<ArrayBuffer>): Promise<void> {
-    while (this.keeping.size >= MOST_KEEPING) await Promise.race(this.keeping);
+  async #keep(cache: Cache, key: string, data: Uint8Array<ArrayBuffer>): Promise<void> {
+    while (this.#keeping.size >= MOST_KEEPING) await Promise.race(this.#keeping);
     // Where there is no room for it the next load fetches it again.
     const put = cache
       .put(key, new Response(data))
       .catch(() => {})
-      .finally(() => this.keeping.delete(put));
-    this.keeping.add(put);
+      .finally(() => this.#keeping.delete(put));
+    this.#keeping.add(put);
   }
 
-  private ofWhole({ range }: Place, progress: Received): Uint8Array<ArrayBuffer> | null {
+  #ofWhole({ range }: Place, progress: Received): Uint8Array<ArrayBuffer> | null {
     if (!this.whole || !range) return null;
     const data = this.whole.slice(...range);
     progress(data.length);

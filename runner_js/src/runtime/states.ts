@@ -30,18 +30,18 @@ interface FunctionBuffers {
 
 /** The states of a sequence on a device, and its calls, which are recorded with these bound. */
 export class States {
-  private buffers: readonly GPUBuffer[];
-  private readonly functions = new Map<string, FunctionBuffers>();
-  private readonly doubtful = new Set<string>();
+  #buffers: readonly GPUBuffer[];
+  readonly #functions = new Map<string, FunctionBuffers>();
+  readonly #doubtful = new Set<string>();
   /** By name of an output what the last call that has it left there. */
-  private readonly left = new Map<string, { buffer: GPUBuffer; type: TensorType }>();
+  readonly #left = new Map<string, { buffer: GPUBuffer; type: TensorType }>();
 
   /** With room for so many tokens where states grow. What is in them is nothing yet. */
   constructor(
     private readonly session: Session,
     private room: number,
   ) {
-    this.buffers = this.made(room);
+    this.#buffers = this.#made(room);
     session.states.add(this);
   }
 
@@ -51,14 +51,14 @@ export class States {
   }
 
   get bytes(): number {
-    return this.buffers.reduce((total, { size }) => total + size, 0);
+    return this.#buffers.reduce((total, { size }) => total + size, 0);
   }
 
   /** As before the first call; weights must be there for states that begin with some. */
   reset(): void {
-    this.encoded((encoder) => {
+    this.#encoded((encoder) => {
       this.session.model.states.forEach(({ initial }, i) => {
-        const state = this.buffers[i] as GPUBuffer;
+        const state = this.#buffers[i] as GPUBuffer;
         if (!initial) encoder.clearBuffer(state);
         else {
           const [buffer, offset] = initial;
@@ -70,16 +70,16 @@ export class States {
 
   /** What others hold, which have room for as many tokens or fewer. */
   copy(others: States): void {
-    this.take(others.buffers, others.places);
+    this.#take(others.#buffers, others.places);
   }
 
   /** Room for more tokens, behind those that there are. What calls left in their outputs stays. */
   async grow(places: number): Promise<void> {
-    const larger = await this.session.allocations.made(() => this.made(places));
-    const [before, room] = [this.buffers, this.room];
-    [this.buffers, this.room] = [larger, places];
-    this.take(before, room);
-    for (const { buffers, at } of this.functions.values()) {
+    const larger = await this.session.allocations.made(() => this.#made(places));
+    const [before, room] = [this.#buffers, this.room];
+    [this.#buffers, this.room] = [larger, places];
+    this.#take(before, room);
+    for (const { buffers, at } of this.#functions.values()) {
       for (const { interpreter } of at.values()) interpreter.destroy();
       at.clear();
       buffers.state = larger;
@@ -89,18 +89,18 @@ export class States {
 
   destroy(): void {
     this.forgetCalls();
-    for (const buffer of this.buffers) this.session.allocations.destroy(buffer);
+    for (const buffer of this.#buffers) this.session.allocations.destroy(buffer);
     this.session.states.delete(this);
   }
 
   /** A function at sizes, recorded now or before; `bind` comes first. */
   at(name: string, kernels: readonly ReadyKernel[], sizes: Sizes): Recorded {
-    const { buffers, at } = this.function(name);
+    const { buffers, at } = this.#function(name);
     const key = JSON.stringify(Object.entries(sizes).sort());
     const found = at.get(key);
     // A Map keeps the order of insertion: the last one used is the last.
     if (found) at.delete(key);
-    const recorded = found ?? this.record(name, kernels, sizes, buffers);
+    const recorded = found ?? this.#record(name, kernels, sizes, buffers);
     at.set(key, recorded);
     const [oldest] = at.keys();
     if (at.size > KEPT_SIZES && oldest !== undefined) {
@@ -112,7 +112,7 @@ export class States {
 
   /** The same for one call that is watched: it is not kept, and whoever asked destroys it. */
   apart(name: string, kernels: readonly ReadyKernel[], sizes: Sizes, watch: Watch): Recorded {
-    return this.record(name, kernels, sizes, this.function(name).buffers, watch);
+    return this.#record(name, kernels, sizes, this.#function(name).buffers, watch);
   }
 
   /** Says what buffers a call's inputs and outputs are: those that it brings, or own ones of so many bytes. Gives the inputs. */
@@ -121,11 +121,11 @@ export class States {
     inputs: readonly (GPUBuffer | number)[],
     outputs: readonly (GPUBuffer | number)[],
   ): readonly GPUBuffer[] {
-    if (this.doubtful.delete(name)) this.drop(name);
-    const { buffers, own } = this.function(name);
+    if (this.#doubtful.delete(name)) this.#drop(name);
+    const { buffers, own } = this.#function(name);
     for (const [kind, wanted] of [["input", inputs] as const, ["output", outputs] as const]) {
       wanted.forEach((one, i) => {
-        buffers[kind][i] = typeof one === "number" ? this.grown(own[kind], i, one) : one;
+        buffers[kind][i] = typeof one === "number" ? this.#grown(own[kind], i, one) : one;
       });
     }
     return buffers.input;
@@ -133,12 +133,12 @@ export class States {
 
   /** An output of a call that is submitted lies in one of its own buffers. */
   leave(output: string, buffer: GPUBuffer, type: TensorType): void {
-    this.left.set(output, { buffer, type });
+    this.#left.set(output, { buffer, type });
   }
 
   /** What was left in an output, as an input of that type. Throws a TapmlError. */
   leftIn(output: string, input: string, type: TensorType): Region {
-    const found = this.left.get(output);
+    const found = this.#left.get(output);
     if (!found)
       throw new TapmlError(
         "state",
@@ -157,38 +157,38 @@ export class States {
 
   /** A call that was ended in its middle leaves nothing. */
   leaveNothing(): void {
-    this.left.clear();
+    this.#left.clear();
   }
 
   /** The GPU took something of a function amiss: nothing that it has is used again. */
   forget(name: string): void {
-    this.doubtful.add(name);
+    this.#doubtful.add(name);
   }
 
   /** All calls, for what they are recorded with is gone. */
   forgetCalls(): void {
-    for (const name of [...this.functions.keys()]) this.drop(name);
+    for (const name of [...this.#functions.keys()]) this.#drop(name);
   }
 
-  private function(name: string): FunctionBuffers {
-    let found = this.functions.get(name);
+  #function(name: string): FunctionBuffers {
+    let found = this.#functions.get(name);
     if (!found) {
       const { weights, arena } = this.session;
-      const buffers = { weights, arena, state: this.buffers, input: [], output: [] };
+      const buffers = { weights, arena, state: this.#buffers, input: [], output: [] };
       found = { buffers, own: { input: [], output: [] }, at: new Map() };
-      this.functions.set(name, found);
+      this.#functions.set(name, found);
     }
     return found;
   }
 
-  private drop(name: string): void {
-    const { at, own } = this.function(name);
+  #drop(name: string): void {
+    const { at, own } = this.#function(name);
     for (const { interpreter } of at.values()) interpreter.destroy();
-    for (const buffer of [...own.input, ...own.output]) this.discard(buffer);
-    this.functions.delete(name);
+    for (const buffer of [...own.input, ...own.output]) this.#discard(buffer);
+    this.#functions.delete(name);
   }
 
-  private record(
+  #record(
     name: string,
     kernels: readonly ReadyKernel[],
     sizes: Sizes,
@@ -203,15 +203,15 @@ export class States {
     return { recording, interpreter: new Interpreter(recording, modules, watch) };
   }
 
-  private made(places: number): GPUBuffer[] {
+  #made(places: number): GPUBuffer[] {
     const { model, allocations } = this.session;
     return statesOf(model, places).map((bytes) => allocations.make(bytes, OUTPUT_USAGE));
   }
 
   /** Rows of buffers with room for so many tokens, or fewer than here. */
-  private take(given: readonly GPUBuffer[], places: number): void {
-    this.encoded((encoder) => {
-      this.buffers.forEach((to, i) => {
+  #take(given: readonly GPUBuffer[], places: number): void {
+    this.#encoded((encoder) => {
+      this.#buffers.forEach((to, i) => {
         const from = given[i] as GPUBuffer;
         const { outer, least, most } = rowsOf(this.session.model, i, places, this.room);
         for (let row = 0; row < outer; row++)
@@ -220,21 +220,21 @@ export class States {
     });
   }
 
-  private discard(buffer: GPUBuffer): void {
-    for (const [output, found] of this.left) if (found.buffer === buffer) this.left.delete(output);
+  #discard(buffer: GPUBuffer): void {
+    for (const [output, found] of this.#left) if (found.buffer === buffer) this.#left.delete(output);
     this.session.allocations.destroy(buffer);
   }
 
-  private grown(own: GPUBuffer[], index: number, bytes: number): GPUBuffer {
+  #grown(own: GPUBuffer[], index: number, bytes: number): GPUBuffer {
     const known = own[index];
     if (known && known.size >= bytes) return known;
-    if (known) this.discard(known);
+    if (known) this.#discard(known);
     const made = this.session.allocations.make(bytes, OUTPUT_USAGE);
     own[index] = made;
     return made;
   }
 
-  private encoded(encode: (encoder: GPUCommandEncoder) => void): void {
+  #encoded(encode: (encoder: GPUCommandEncoder) => void): void {
     this.session.flush();
     const { device } = this.session.gpu;
     const encoder = device.createCommandEncoder();

@@ -25,29 +25,29 @@ interface Session extends Stagings {
  */
 export class Together {
   readonly encoder: Encoder;
-  private calls = 0;
-  private readonly given = new Uint8Array(MOST_BYTES);
+  #calls = 0;
+  readonly #given = new Uint8Array(MOST_BYTES);
   /** Of what is written and what is read, which lie at different places of their buffers. */
-  private bytes = 0;
+  #bytes = 0;
   /** Where what is written ends. */
-  private written = 0;
-  private staging: GPUBuffer | null = null;
-  private readers = 0;
-  private submitted = false;
-  private readonly done: Promise<ArrayBuffer>;
-  private settle: (found: Promise<ArrayBuffer>) => void = () => {};
+  #written = 0;
+  #staging: GPUBuffer | null = null;
+  #readers = 0;
+  #submitted = false;
+  readonly #done: Promise<ArrayBuffer>;
+  #settle: (found: Promise<ArrayBuffer>) => void = () => {};
 
   constructor(private readonly session: Session) {
     this.encoder = new Encoder(session.gpu.device, session.allocations, false, null);
-    this.done = new Promise((resolve) => {
-      this.settle = resolve;
+    this.#done = new Promise((resolve) => {
+      this.#settle = resolve;
     });
     // Whoever reads is told.
-    this.done.catch(() => {});
+    this.#done.catch(() => {});
   }
 
   hasRoom(writes: Writes, regions: readonly Region[]): boolean {
-    return this.calls < MOST_CALLS && fitsTogether(writes, regions, this.bytes);
+    return this.#calls < MOST_CALLS && fitsTogether(writes, regions, this.#bytes);
   }
 
   /** Encodes a call: its inputs by writes and copies, what `replay` encodes, and what is read of it. */
@@ -57,60 +57,60 @@ export class Together {
     replay: (encoder: Encoder) => void,
     regions: readonly Region[],
   ): Reading {
-    for (const [target, bytes] of writes) if (this.session.changes(target, bytes)) this.write(target, bytes);
+    for (const [target, bytes] of writes) if (this.session.changes(target, bytes)) this.#write(target, bytes);
     for (const part of copies) this.encoder.copy(...part);
-    this.calls++;
+    this.#calls++;
     replay(this.encoder);
-    return this.reading(regions);
+    return this.#reading(regions);
   }
 
   submit(): void {
     const { gpu } = this.session;
-    const { staging, written, bytes, readers } = this;
-    this.submitted = true;
+    const [staging, written, bytes, readers] = [this.#staging, this.#written, this.#bytes, this.#readers];
+    this.#submitted = true;
     try {
-      if (written) gpu.device.queue.writeBuffer(this.session.upload(), 0, this.given, 0, written);
+      if (written) gpu.device.queue.writeBuffer(this.session.upload(), 0, this.#given, 0, written);
       this.encoder.submit();
       // Each that reads gives up by itself.
-      if (staging && readers) this.settle(mapped(gpu, staging, bytes, never()));
+      if (staging && readers) this.#settle(mapped(gpu, staging, bytes, never()));
     } catch (cause) {
-      this.settle(Promise.reject(cause));
+      this.#settle(Promise.reject(cause));
     }
     if (staging && !readers) this.session.giveStaging(staging);
   }
 
-  private write(target: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): void {
+  #write(target: GPUBuffer, bytes: Uint8Array<ArrayBuffer>): void {
     // Before the first call there is nothing that a write could overtake.
-    if (!this.calls) {
+    if (!this.#calls) {
       this.session.gpu.device.queue.writeBuffer(target, 0, bytes);
       return;
     }
-    const offset = this.bytes;
-    this.given.set(bytes, offset);
+    const offset = this.#bytes;
+    this.#given.set(bytes, offset);
     const from = { of: [this.session.upload()], index: 0, offset, bytes: bytes.length };
     this.encoder.copy(from, { of: [target], index: 0, offset: 0, bytes: bytes.length });
-    this.written = this.bytes += bytes.length;
+    this.#written = this.#bytes += bytes.length;
   }
 
-  private reading(regions: readonly Region[]): Reading {
+  #reading(regions: readonly Region[]): Reading {
     if (!regions.length) return { bytes: async () => [], release: () => {} };
-    this.staging ??= this.session.takeStaging(MOST_BYTES);
-    const { staging } = this;
+    this.#staging ??= this.session.takeStaging(MOST_BYTES);
+    const staging = this.#staging;
     const parts = regions.map((region) => {
-      const begin = this.bytes;
+      const begin = this.#bytes;
       this.encoder.copyOut(region, staging, begin);
-      this.bytes += region.bytes;
-      return [begin, this.bytes] as const;
+      this.#bytes += region.bytes;
+      return [begin, this.#bytes] as const;
     });
-    this.readers++;
+    this.#readers++;
     const bytes = async (signal: AbortSignal) => {
-      const all = await this.session.gpu.guard(this.done, signal);
+      const all = await this.session.gpu.guard(this.#done, signal);
       return parts.map(([begin, end]) => new Uint8Array(all.slice(begin, end)));
     };
     const release = () => {
-      this.readers--;
+      this.#readers--;
       // Before it is submitted others may come that read.
-      if (this.submitted && !this.readers) this.session.giveStaging(staging);
+      if (this.#submitted && !this.#readers) this.session.giveStaging(staging);
     };
     return { bytes, release };
   }
