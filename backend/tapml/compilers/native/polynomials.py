@@ -3,7 +3,7 @@ multiplies again cancels, what lies in a row is seen to, and what is left prints
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,10 +92,33 @@ class Indices:
         """By atom: floor divisions, remainders, loads and whatever else is no polynomial; operands are simplified."""
         self._numbers = Numbering()
         self._known: dict[int, Polynomial] = {}
-        self._kept: list[Expression] = []
+        self._mark: tuple[Hashable, int] | None = None
 
     def declare(self, variable: str, extent: Any) -> None:
         self.extents[variable] = self.size(extent)
+        self._mark = None
+
+    # ------------------------------------------------ states (remembered.py)
+
+    def mark(self, name: Hashable) -> None:
+        """They are as `name` says, until they come to know something else."""
+        self._mark = name, len(self._numbers)
+
+    @property
+    def marked(self) -> Hashable | None:
+        """The name of the state that they are in."""
+        return self._mark[0] if self._mark is not None and self._mark[1] == len(self._numbers) else None
+
+    def become(self, other: Indices) -> None:
+        self.symbols, self.extents, self.opaque = dict(other.symbols), dict(other.extents), dict(other.opaque)
+        self._numbers, self._known, self._mark = other._numbers.copy(), dict(other._known), other._mark
+
+    def copy(self) -> Indices:
+        found = Indices({})
+        found.become(self)
+        return found
+
+    # ------------------------------------------------ polynomials
 
     def size(self, extent: Any) -> Polynomial:
         """Of an extent: an integer or an expression over symbols."""

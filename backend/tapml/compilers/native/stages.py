@@ -120,6 +120,14 @@ class Numbering:
         self._numbers: dict[int, tuple[Expression, int]] = {}
         self._known: dict[tuple[Any, ...], int] = {}
 
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def copy(self) -> Numbering:
+        found = Numbering()
+        found._numbers, found._known = dict(self._numbers), dict(self._known)
+        return found
+
     def __call__(self, found: Expression) -> int:
         if id(found) not in self._numbers:
             operands = tuple(self(operand) for operand in found.operands)
