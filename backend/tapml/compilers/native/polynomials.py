@@ -32,6 +32,8 @@ class Polynomial:
         return Polynomial({product: c for product, c in found.items() if c})
 
     def __mul__(self, other: Polynomial) -> Polynomial:
+        if (by := other.constant) is not None:
+            return self.scaled(by)
         found: dict[tuple[Atom, ...], int] = {}
         for a, x in self.terms.items():
             for b, y in other.terms.items():
@@ -39,8 +41,11 @@ class Polynomial:
                 found[product] = found.get(product, 0) + x * y
         return Polynomial({product: c for product, c in found.items() if c})
 
+    def scaled(self, by: int) -> Polynomial:
+        return Polynomial({product: c * by for product, c in self.terms.items()} if by else {})
+
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other * number(-1)
+        return self + other.scaled(-1)
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
