@@ -22,6 +22,10 @@ from tapml.compilers.auto.likely import likely_tiles
 from tapml.compilers.auto.space import Candidate, NativeSpace, candidates
 from tapml.compilers.auto.table import FORMAT, Tuned, read_table, shipped, text_key
 from tapml.compilers.choose import check_kernel, compilers_of
+from tapml.compilers.native.compile import recognised
+from tapml.compilers.native.matmul import matmul
+from tapml.compilers.native.skinny import Split
+from tapml.compilers.native.tiles import Tile
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.kernels.document import kernel_document
@@ -86,6 +90,35 @@ def test_what_a_template_does_not_take_part_in_has_none_of_its_parameters(operat
     assert kinds(next(one for one in operators if "softmax" in one.name)) == set()
     sixteen = lower(small_module(16), 1).operators
     assert kinds(product(sixteen)) == {"tile"}
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+def test_the_parameter_that_the_template_takes_itself_makes_its_own_text(rows: int) -> None:
+    """So that no candidate of it is made."""
+    operator = product(lower(small_module(rows), 1).operators)
+    space, found = NativeSpace(operator), recognised(operator)
+    own, native = space.own_parameter, space.named("native")
+    assert isinstance(own, Tile if rows > 1 else Split)
+    assert found is not None
+    assert native is not None
+    launches = matmul(found, chosen=own)
+    assert launches is not None
+    assert [launch.text for launch in launches] == [*native.texts]
+    assert native.texts not in [one.texts for one in space.usual(space.tiles)[1:]]
+
+
+def test_lanes_that_would_have_nothing_to_do_are_not_chosen_from() -> None:
+    """Four of them have all nine points of the inner axis."""
+    builder = relax.BlockBuilder()
+    left, right = (
+        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", (2, 9)), ("w", (9, 50)))
+    )
+    with builder.function("main", [left, right]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.matmul(left, right))
+        builder.emit_func_output(out)
+    space = NativeSpace(product(lower(builder.finalize(), 1).operators))
+    assert [one.name for one in space.usual(space.tiles)] == ["native", "native.split-4.vectors-1"]
 
 
 @pytest.mark.parametrize("shape", [(512, 384, 384), (64, 2000, 96), (33, 65, 1000), (1000, 40, 27)])

@@ -22,9 +22,9 @@ fn twice(at : i32) -> vec4<f32> {
 """
 
 
-def counted(body: str, size: int = 64, groups: Any = 2, sizes: dict[str, int] | None = None) -> Cost:
+def counted(body: str, size: int = 64, groups: Any = 2, sizes: dict[str, int] | None = None, head: str = HEAD) -> Cost:
     text = (
-        f"{HEAD}@compute @workgroup_size({size})\nfn main(@builtin(workgroup_id) group : vec3<u32>, "
+        f"{head}@compute @workgroup_size({size})\nfn main(@builtin(workgroup_id) group : vec3<u32>, "
         f"@builtin(local_invocation_index) local : u32) {{\n{body}\n}}"
     )
     point = {"name": "main", "file": "k.wgsl", "workgroup_size": workgroup_size(text), "bindings": bindings(text)}
@@ -84,6 +84,38 @@ def test_workgroup_memory_and_waiting_are_told_apart() -> None:
 def test_what_only_ends_an_invocation_costs_nothing() -> None:
     left = counted("if (local >= 3u) { return; }\n y[0] = 1.0;")
     assert left.reads == counted("y[0] = 1.0;").reads
+
+
+def test_what_arrays_are_called_does_not_matter() -> None:
+    """Long names are put short, also where one ends as another does, and where something else has one in its name."""
+    body = "sums[local] = x[0].x;\n workgroupBarrier();\n if (local < 8u) {\n  y[local] = sums[local] + twice(1).y;\n }"
+    short = counted(body)
+    renamed = {"x :": "of_the_encoder_ptr :", "x[": "of_the_encoder_ptr[", "y :": "out_of_the_encoder_ptr :",
+               "sums :": "sums_of_the_encoder_shared :"}  # fmt: skip
+    long = HEAD
+    for old, new in renamed.items():
+        assert old in long
+        long = long.replace(old, new)
+    body = body.replace("x[", "of_the_encoder_ptr[").replace("y[", "out_of_the_encoder_ptr[")
+    assert counted(body.replace("sums[", "sums_of_the_encoder_shared["), head=long) == short
+
+
+def test_a_declaration_of_a_vector_that_is_taken_apart_is_one_of_a_number() -> None:
+    whole, part = counted("let a = x[0];\n let b = a * a;"), counted("let a = x[0].x;\n let b = a * a;")
+    assert (whole.reads, whole.operations) == (part.reads, 4 * part.operations)
+
+
+def test_what_stands_in_brackets_twice_is_computed_once() -> None:
+    once = counted("y[0] = f32((local + 3u) * 7u);").operations
+    assert counted("y[0] = f32((local + 3u) * 7u);\n y[1] = f32((local + 3u) * 7u);").operations == once
+    # But for what is read: that may have changed.
+    assert counted("y[0] = (x[0].x + 1.0) * 2.0;\n y[1] = (x[0].x + 1.0) * 2.0;").reads == 2 * 64 * 4
+
+
+def test_statements_go_on_behind_blocks_in_them() -> None:
+    """As the ways of a `switch` do, which have no keyword that begins a block."""
+    body = "switch (local) { case 0u: { y[0] = x[0].x; } default: { y[1] = x[1].x; } }\n y[2] = x[2].x;"
+    assert counted(body).reads == 2 * 64 * 6
 
 
 def test_a_text_that_is_none_has_no_cost() -> None:

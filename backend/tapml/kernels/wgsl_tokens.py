@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 from itertools import chain
 
-_TOKEN = re.compile(
-    r"\s+|//[^\n\v\f\r\x85\u2028\u2029]*|/\*|[^\W\d]\w*|\d[\w.]*|[-+*/%&|^=<>!]=|<<|>>|&&|\|\||\+\+|--|.", re.DOTALL
-)
+_BETWEEN = r"\s+|//[^\n\v\f\r\x85\u2028\u2029]*"
+_OF_TEXT = r"/\*|[^\W\d]\w*|\d[\w.]*|[-+*/%&|^=<>!]=|<<|>>|&&|\|\||\+\+|--|."
+_TOKEN = re.compile(f"{_BETWEEN}|{_OF_TEXT}", re.DOTALL)
+_TEXTS = re.compile(f"(?:{_BETWEEN})|({_OF_TEXT})", re.DOTALL)
+"""Which gives nothing for what is between tokens."""
 _COMMENT = re.compile(r"/\*|\*/")
 
 
@@ -53,7 +55,7 @@ def token_texts(wgsl: str) -> list[str] | None:
 
 @functools.lru_cache(maxsize=8192)
 def _of_line(line: str) -> tuple[str, ...]:
-    return tuple(text for text in _TOKEN.findall(line) if not text.isspace() and not text.startswith("//"))
+    return tuple(filter(None, _TEXTS.findall(line)))
 
 
 def _comment_end(wgsl: str, position: int) -> int | None:

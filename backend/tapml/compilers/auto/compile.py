@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -57,7 +58,8 @@ class AutoCompiler:
                 made = last(progress)
                 if tuple(variants) != (VARIANT,):
                     return made
-                found = {one.name: self._kernel(one, made.get(one.name)) for one in operators}
+                with _uncollected():
+                    found = {one.name: self._kernel(one, made.get(one.name)) for one in operators}
                 return {name: kernel for name, kernel in found.items() if kernel is not None}
 
             yield finish
@@ -86,6 +88,19 @@ class AutoCompiler:
         for table in (*self._tables, *(shipped() if self._others is None else self._others)):
             found.setdefault(table.classes[0], table)
         return list(found.values())
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage that refers to itself: choosing makes none to speak of, and each look goes over all
+    that is in memory, the model as well."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _candidates(space: NativeSpace, operator: Operator, other: CompiledKernel | None, known: _Known) -> list[Candidate]:

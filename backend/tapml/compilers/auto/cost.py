@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 
 from tapml.compilers.auto.counting import Counting, Counts
 from tapml.compilers.auto.kernel_text import KernelText
@@ -40,8 +41,16 @@ class Cost:
     suspended: float = 0.0
     """Invocations that wait for each other at barriers, which a GPU in software has to keep one by one."""
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """In their order."""
+        return tuple(map(self.__getattribute__, _NUMBERS))
+
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(one + more for one, more in zip(astuple(self), astuple(other), strict=True)))
+        return Cost(*map(operator.add, self.numbers, other.numbers))
+
+
+_NUMBERS = tuple(field.name for field in fields(Cost))
 
 
 @functools.lru_cache(64)

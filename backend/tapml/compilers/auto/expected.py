@@ -11,7 +11,6 @@ import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from importlib import resources
 
 from tapml.compilers.auto.choice import NEVER
@@ -42,7 +41,7 @@ def modelled(candidate: Candidate, sizes: Mapping[str, int]) -> dict[str, float]
 
 def microseconds(kind: str, counted: Cost) -> float:
     """What a call that does this takes on a kind of devices."""
-    numbers = [1.0, *astuple(counted)]
+    numbers = 1.0, *counted.numbers
     own = coefficients()[kind]
     return max(1e-3, math.fsum(each * number for each, number in zip(own, numbers, strict=True)))
 

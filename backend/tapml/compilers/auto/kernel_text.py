@@ -1,7 +1,8 @@
-"""A kernel's text as what is counted in it is read from: tokens, brackets, functions, and what variables are."""
+"""A kernel's text as what is counted in it is read from: tokens, blocks, functions, and what variables are."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -10,36 +11,56 @@ from tapml.kernels.wgsl_tokens import token_texts
 
 _VECTOR = re.compile(r"vec([234]) ?< ?(\w+) ?>")
 _SCALAR = re.compile(r"\b(f32|i32|u32|f16)\b")
+_ARRAYS = re.compile(r"var(?:<(\w+)[^>]*>)? (\w{12,}) : array")
 _BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2}
-_OPENING = frozenset("([{")
-_BRACKETS = frozenset("([{)]}")
+OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 class KernelText:
     """Raises NotUnderstood for a text that ends in the middle of something.
 
-    `storage` has elements and bytes of what an index of a buffer gives, `shared` elements of that of workgroup memory,
-    `functions` where bodies begin, `widths` elements of variables and functions that are vectors.
+    `blocks` has where each brace is closed, `storage` elements and bytes of what an index of a buffer gives, `shared`
+    elements of that of workgroup memory, `functions` where bodies begin, `widths` elements of variables and functions
+    that are vectors.
     """
 
     def __init__(self, wgsl: str) -> None:
-        texts = token_texts(wgsl)
-        if texts is None:
-            raise NotUnderstood("a comment does not end")
-        self.texts = texts
-        self.pairs = _pairs(texts)
+        self.texts: tuple[str, ...] = ()
+        self.blocks: dict[int, int] = {}
         self.functions: dict[str, int] = {}
         self.storage: dict[str, tuple[int, int]] = {}
         self.shared: dict[str, int] = {}
         self.widths: dict[str, int] = {}
-        for place, text in enumerate(texts):
-            if text == "fn":
+        for place in self._read(wgsl):
+            if self.texts[place] == "fn":
                 self._function(place)
-            elif text == "var" and texts[place + 1 : place + 2] == ["<"]:
+            elif self.texts[place + 1 : place + 2] == ("<",):
                 self._variable(place)
 
+    def _read(self, wgsl: str) -> list[int]:
+        """The tokens, and where blocks end. Where functions and variables are declared."""
+        texts: list[str] = []
+        declared: list[int] = []
+        waiting: list[int] = []
+        # Comments of this kind may go on from line to line, and texts have few lines that are in no other.
+        for line in [wgsl] if "/*" in wgsl else _with_short_names(wgsl).split("\n"):
+            tokens, marks = _line(line)
+            for mark in marks:
+                place, token = len(texts) + mark, tokens[mark]
+                if token == "{":
+                    waiting.append(place)
+                elif token != "}":
+                    declared.append(place)
+                elif waiting:
+                    self.blocks[waiting.pop()] = place
+            texts += tokens
+        if waiting:
+            raise NotUnderstood("a brace is not closed")
+        self.texts = tuple(texts)
+        return declared
+
     def _function(self, place: int) -> None:
-        name, arguments = self.texts[place + 1], self.pairs[place + 2]
+        name, arguments = self.texts[place + 1], closing(self.texts, place + 2)
         self.functions[name] = opened = self.texts.index("{", arguments)
         result = _VECTOR.search("".join(self.texts[arguments:opened]))
         if result is not None:
@@ -52,21 +73,11 @@ class KernelText:
         if texts[closed + 2] != ":":
             return
         name = texts[closed + 1]
-        kind = " ".join(texts[closed + 3 : self.find(";", closed, len(texts))])
+        kind = " ".join(texts[closed + 3 : texts.index(";", closed)])
         if texts[place + 2] == "storage":
             self.storage[name] = _element(kind)
         elif texts[place + 2] == "workgroup":
             self.shared[name] = _element(kind)[0]
-
-    def find(self, what: str, at: int, end: int) -> int:
-        """The place of a token outside of brackets; `end` where there is none."""
-        texts, pairs = self.texts, self.pairs
-        while at < end:
-            text = texts[at]
-            if text == what:
-                return at
-            at = pairs[at] + 1 if text in _OPENING else at + 1
-        return end
 
 
 def vector_width(kind: str) -> int:
@@ -75,20 +86,37 @@ def vector_width(kind: str) -> int:
     return 1 if found is None else int(found[1])
 
 
-def _pairs(texts: Sequence[str]) -> dict[int, int]:
-    """Of each bracket that opens, the place of the one that closes it."""
-    found: dict[int, int] = {}
-    waiting: list[int] = []
-    for place, text in enumerate(texts):
-        if text not in _BRACKETS:
-            continue
-        if text in _OPENING:
-            waiting.append(place)
-        elif waiting:
-            found[waiting.pop()] = place
-    if waiting:
-        raise NotUnderstood("a bracket is not closed")
-    return found
+def closing(texts: Sequence[str], at: int) -> int:
+    """The place of the bracket that closes the one there. Raises NotUnderstood where none does."""
+    depth = 0
+    for place in range(at, len(texts)):
+        if texts[place] in OPENING:
+            depth += 1
+        elif texts[place] in _CLOSING:
+            depth -= 1
+            if not depth:
+                return place
+    raise NotUnderstood("a bracket is not closed")
+
+
+def _with_short_names(wgsl: str) -> str:
+    """With numbers in place of long names of arrays, which say what a model calls something: so texts of other
+    operators have the same lines."""
+    names = list(enumerate(_ARRAYS.findall(wgsl)))
+    # Of names that end alike the longer ones are gone before the shorter ones are looked for.
+    for number, (space, name) in sorted(names, key=lambda one: -len(one[1][1])):
+        for behind in ("[", " : array"):
+            wgsl = wgsl.replace(f"{name}{behind}", f"{space or 'own'}_{number}_{behind}")
+    return wgsl
+
+
+@functools.lru_cache(maxsize=8192)
+def _line(line: str) -> tuple[list[str], list[int]]:
+    """Its tokens, and places of braces and of what declares something."""
+    texts = token_texts(line)
+    if texts is None:
+        raise NotUnderstood("a comment does not end")
+    return texts, [place for place, text in enumerate(texts) if text in ("{", "}", "fn", "var")]
 
 
 def _element(kind: str) -> tuple[int, int]:

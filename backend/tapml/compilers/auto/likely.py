@@ -13,24 +13,25 @@ from tapml.compilers.native.matmul import Shape
 from tapml.compilers.native.tiles import TILES, Tile
 
 _KNOWN = TILES[3]
-"""The tile that is counted, where it is one: in the middle."""
+"""The tile that is counted, where it is one and the template takes none of them: in the middle."""
 
 _CLOSE, _MOST = 1.15, 2
 """Of each kind of device, so many tiles of those within this of the best."""
 
 
 def likely_tiles(space: NativeSpace, sizes: Mapping[str, int]) -> Sequence[Tile]:
-    """Of `space.tiles`, those that are expected to be the fastest on a kind of devices, and the one that was counted
-    to tell; all where that cannot be told."""
+    """Of `space.tiles`, those that are expected to be the fastest on a kind of devices; all where that cannot be
+    told. It is told from what the template's own tile does, whose text a model chooses from in any case."""
     tiles, shape = space.tiles, space.shape
     if shape is None or not shape.tiled or len(tiles) <= _MOST:
         return tiles
-    known = _KNOWN if _KNOWN in tiles else tiles[-1]
+    own = space.own_parameter
+    known = own if isinstance(own, Tile) and own in TILES else _KNOWN if _KNOWN in tiles else tiles[-1]
     made = space.tile(known)
     counted = None if made is None else cost(made.kernel, made.variant, sizes)
     if counted is None:
         return tiles
-    likely = {known}
+    likely = set[Tile]()
     for kind in coefficients():
         times = {tile: microseconds(kind, _scaled(counted, known, tile, shape)) for tile in tiles}
         best = sorted(tiles, key=times.__getitem__)[:_MOST]

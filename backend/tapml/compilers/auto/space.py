@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -49,8 +49,9 @@ DEFAULT = "native"
 SPLITS = (1, 2, 4, 8)
 LANES = (1, 4, 8, 16, 32, 64, 128, 256)
 VECTORS = (1, 2, 4, 8)
-FEW_LANES, FEW_VECTORS = (1, 4, 16, 64, 256), (1, 4)
-"""That a model tells apart, which knows times less well than these differ."""
+FEW_LANES, FEW_VECTORS = (1, 4, 16, 64), (1,)
+"""That a model tells apart, which knows times less well than these differ. It never takes more of either for the best:
+of vectors that are on their way together it knows nothing, and more lanes wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ class NativeSpace:
         self._made: dict[str, list[Launch] | None] = {}
         self._used: set[Template] = set()
         """Templates that made the native kernel as their own estimates have it."""
+        self._own: list[Launch] = []
+        """Its dispatches."""
 
     def named(self, name: str) -> Candidate | None:
         """The one of that name, without making the others; None where the operator has none."""
@@ -125,6 +128,13 @@ class NativeSpace:
         computed = {tile: _computed(tile, self.shape) for tile in TILES}
         return [tile for tile in TILES if computed[tile] <= _MOST_OUTSIDE * min(computed.values())]
 
+    @property
+    def own_parameter(self) -> Hashable:
+        """By which the template's own estimates share out an operator that is one dispatch: another candidate of that
+        parameter would have the same text. None where the template has no parameters for it."""
+        self.named(DEFAULT)
+        return self._own[0].shared_out if len(self._own) == 1 else None
+
     def tile(self, tile: Tile) -> Candidate | None:
         return self.named(f"{DEFAULT}.{_name_of(tile)}")
 
@@ -135,11 +145,16 @@ class NativeSpace:
         if self.named(DEFAULT) is None:
             return []
         of_products = matmul in self._used
+        alike = len(self._own) == 1 and self.own_parameter is None
         # Rows of one invocation each are the other way to compute a product that can be faster.
         of_rows = FEW_LANES if rows in self._used else FEW_LANES[:1] if of_products else ()
         if not of_products:
-            return list(self._of((), (), (), of_rows))
-        return list(self._of(tiles, FEW_LANES, FEW_VECTORS, of_rows))
+            return list(self._of((), (), (), () if alike else of_rows))
+        lanes: Sequence[int] = FEW_LANES
+        if self.shape is not None and not has_words(self._operator):
+            # Each lane has vectors of four points of the inner axis: four times as many of them would do nothing.
+            lanes = () if alike else [of for of in lanes if of <= _SPLIT[0] or of < self.shape.inner]
+        return list(self._of(tiles, lanes, FEW_VECTORS, of_rows))
 
     def all(self, splits: Sequence[int] = SPLITS) -> Iterator[Candidate]:
         """Each text once, the template's own one first, those with textures last: nothing but a table knows of them."""
@@ -207,12 +222,16 @@ class NativeSpace:
 
     def _launches(self, found: Found, name: str) -> list[Launch] | None:
         if name == DEFAULT:
-            return generated_of(found, [self._watched(template) for template in TEMPLATES])
+            launches = generated_of(found, [self._watched(template) for template in TEMPLATES])
+            self._own = launches or []
+            return launches
         if name == f"{DEFAULT}.matrices":
             return generated_of(found, matrices=True)
         return self._of_parameter(found, _parameters()[name.removeprefix(f"{DEFAULT}.")])
 
     def _of_parameter(self, found: Found, parameter: _Parameter) -> list[Launch] | None:
+        if parameter.value is not None and parameter.value == self.own_parameter:
+            return self._own
         if parameter.name not in self._made:
             self._made[parameter.name] = parameter.launches(found)
         return self._made[parameter.name]
@@ -245,8 +264,11 @@ def _computed(tile: Tile, shape: Shape) -> int:
 
 @dataclass(frozen=True)
 class _Parameter:
+    """`value`: as launches have it in `shared_out`, where they do."""
+
     name: str
     template: Template
+    value: Hashable = None
     matrices: bool = False
 
     def launches(self, found: Found) -> list[Launch] | None:
@@ -288,20 +310,20 @@ def _kinds(
     """Parameters, by what they are of: `lanes` and `vectors` of products of few rows, `of_rows` lanes of rows. `shape`:
     of the operator, where all of it is one product."""
     if tiles and (shape is None or shape.tiled):
-        yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile)) for tile in tiles])
+        yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile), tile) for tile in tiles])
     for some in (BLOCKS, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if by_matrices else ():
-        yield _Kind([_Parameter(_name_of(blocks), partial(matmul, chosen=blocks), True) for blocks in some])
+        yield _Kind([_Parameter(_name_of(blocks), partial(matmul, chosen=blocks), matrices=True) for blocks in some])
     if shape is None or not shape.tiled:
         splits = [
             Split(INVOCATIONS // of, of, each) for of in lanes if _SPLIT[0] <= of <= _SPLIT[1] for each in vectors
         ]
-        yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in splits])
+        yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split), split) for split in splits])
         if of_words:
             shared = product(_WORD_COLUMNS, (of for of in lanes if of >= _LEAST_WORD_LANES), _WORDS)
             words = [WordSplit(columns, of, *read) for columns, of, read in shared]
             # Those that do not fit give what the other parameters do.
             yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in words], differ=False)
-        yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of)) for of in of_rows], differ=False)
+        yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of), of) for of in of_rows], differ=False)
 
 
 _WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, ((1, False), (2, False), (4, True))

@@ -64,6 +64,12 @@ class Factors:
         self, values: Sequence[Expression], groups: Sequence[Sequence[Index]]
     ) -> tuple[list[Expression], list[list[Index]]]:
         """The values with axes that lie behind each other in memory made one, and the axes."""
+        objects = *values, *groups
+        return self._text.found.memory.of(self._indices, "merged", objects, lambda: self._made_one(values, groups))
+
+    def _made_one(
+        self, values: Sequence[Expression], groups: Sequence[Sequence[Index]]
+    ) -> tuple[list[Expression], list[list[Index]]]:
         found, axes = list(values), []
         for group in groups:
             arranged = Axes(self._indices, group, found, self._buffers)

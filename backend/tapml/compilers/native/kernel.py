@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from tapml.compilers.native.access import Access
 from tapml.compilers.native.functions import with_own_functions
 from tapml.compilers.native.names import Names
 from tapml.compilers.native.polynomials import Indices, Polynomial, number
+from tapml.compilers.native.remembered import Memory
 from tapml.compilers.native.stages import Stage
 from tapml.compilers.native.text import Writer
 from tapml.compilers.native.textures import TEXEL, Texture
@@ -30,6 +31,7 @@ class Launch:
     A buffer that is no parameter is one of `temporaries`, by name: bytes, an expression, or a texture as documents have
     it. `overwrites`: output -> input
     in whose bytes it is written, which nothing binds; `grows`: parameter -> axis of which any size is taken.
+    `shared_out`: by what parameter of its template the work is, a tile or how many lanes; None where it has none.
     """
 
     text: str
@@ -40,6 +42,7 @@ class Launch:
     temporaries: Mapping[str, Any] = field(default_factory=dict)
     overwrites: Mapping[str, str] = field(default_factory=dict)
     grows: Mapping[str, int] = field(default_factory=dict)
+    shared_out: Hashable = None
 
 
 @dataclass
@@ -64,6 +67,7 @@ class Found:
     """Temporaries whose rows end with zeros, so that they are of whole vectors (packed.py)."""
     textures: Mapping[str, Texture] = field(default_factory=dict)
     """Temporaries that are textures (encoded.py): their shape is that in which their elements lie."""
+    memory: Memory = field(default_factory=Memory, compare=False)
     buffers: Mapping[str, Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +95,11 @@ class Found:
     def in_texels(self, buffer: str) -> bool:
         """Whether four elements beside each other must be written at once."""
         return buffer in self.textures and self.textures[buffer].channels == TEXEL
+
+    def own_indices(self) -> Indices:
+        """Of its stages. What is remembered of them depends on nothing else that is replaced in it."""
+        key = tuple(self.outputs), self.padded, tuple(self.textures)
+        return self.memory.begun(key, (self.program, *self.stages), lambda: self.indices(self.stages))
 
     def indices(self, stages: Iterable[Stage]) -> Indices:
         """With the extents of all their variables."""

@@ -61,7 +61,7 @@ def matmul(
     if shape.tiled or texels:
         tile = chosen if isinstance(chosen, Tile) else None
         if tile is None:
-            as_they_lie = Hooks(Text(found, found.entry_point, indices, OWN_NAMES), made, (True, True))
+            as_they_lie = Hooks(Text(found, found.entry_point, indices.copy(), OWN_NAMES), made, (True, True))
             across, gathered = as_they_lie.right_across, as_they_lie.right_gathered
             tile = tile_of(rows, columns, batch, inner, across, gathered)
             if texels and tile.columns % 4:
@@ -148,8 +148,8 @@ def shape_of(found: Found) -> Shape | None:
 
 
 def _contracted(found: Found) -> tuple[Indices, Contraction, Shape] | None:
-    indices = found.indices(found.stages)
-    made = contraction(found, indices)
+    indices = found.own_indices()
+    made = found.memory.of(indices, "contraction", (), lambda: contraction(found, indices))
     if made is None:
         return None
     batch, rows, columns, inner = (_most(indices, axes) for axes in (made.batch, made.rows, made.columns, made.inner))

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 
-from tapml.compilers.tvm.functions import unknown_calls
+from tapml.compilers.tvm.functions import is_of_wgsl
 from tapml.compilers.wgsl_names import RESERVED
 
 _LONGEST = 28
@@ -23,12 +23,7 @@ class Names:
 
     def __call__(self, wanted: str) -> str:
         """`wanted` as a name of WGSL: the last of its words, where it has many, and a number where it is taken."""
-        words = re.findall(r"[A-Za-z0-9]+", wanted) or ["value"]
-        while len(words) > 1 and len("_".join(words)) > _LONGEST:
-            words = words[1:]
-        base = "_".join(words)[-_LONGEST:].lstrip("_")
-        if not base[:1].isalpha():
-            base = f"of_{base}"
+        base = _of_words(wanted)
         name, number = base, 1
         while name in self._taken or name in RESERVED or name in _ACCESS or _is_of_wgsl(name):
             number += 1
@@ -38,5 +33,13 @@ class Names:
 
 
 @functools.lru_cache(maxsize=4096)
+def _of_words(wanted: str) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", wanted) or ["value"]
+    while len(words) > 1 and len("_".join(words)) > _LONGEST:
+        words = words[1:]
+    base = "_".join(words)[-_LONGEST:].lstrip("_")
+    return base if base[:1].isalpha() else f"of_{base}"
+
+
 def _is_of_wgsl(name: str) -> bool:
-    return not list(unknown_calls(f"{name}(x)")) or name in ("mat2x2", "mat3x3", "mat4x4", "ptr", "atomic", "sampler")
+    return is_of_wgsl(name) or name in ("mat2x2", "mat3x3", "mat4x4", "ptr", "atomic", "sampler")

@@ -3,7 +3,7 @@ multiplies again cancels, what lies in a row is seen to, and what is left prints
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ class Polynomial:
         return Polynomial({product: c for product, c in found.items() if c})
 
     def __mul__(self, other: Polynomial) -> Polynomial:
+        if (by := other.constant) is not None:
+            return self.scaled(by)
         found: dict[tuple[Atom, ...], int] = {}
         for a, x in self.terms.items():
             for b, y in other.terms.items():
@@ -39,8 +41,11 @@ class Polynomial:
                 found[product] = found.get(product, 0) + x * y
         return Polynomial({product: c for product, c in found.items() if c})
 
+    def scaled(self, by: int) -> Polynomial:
+        return Polynomial({product: c * by for product, c in self.terms.items()} if by else {})
+
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other * number(-1)
+        return self + other.scaled(-1)
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
@@ -92,10 +97,33 @@ class Indices:
         """By atom: floor divisions, remainders, loads and whatever else is no polynomial; operands are simplified."""
         self._numbers = Numbering()
         self._known: dict[int, Polynomial] = {}
-        self._kept: list[Expression] = []
+        self._mark: tuple[Hashable, int] | None = None
 
     def declare(self, variable: str, extent: Any) -> None:
         self.extents[variable] = self.size(extent)
+        self._mark = None
+
+    # ------------------------------------------------ states (remembered.py)
+
+    def mark(self, name: Hashable) -> None:
+        """They are as `name` says, until they come to know something else."""
+        self._mark = name, len(self._numbers)
+
+    @property
+    def marked(self) -> Hashable | None:
+        """The name of the state that they are in."""
+        return self._mark[0] if self._mark is not None and self._mark[1] == len(self._numbers) else None
+
+    def become(self, other: Indices) -> None:
+        self.symbols, self.extents, self.opaque = dict(other.symbols), dict(other.extents), dict(other.opaque)
+        self._numbers, self._known, self._mark = other._numbers.copy(), dict(other._known), other._mark
+
+    def copy(self) -> Indices:
+        found = Indices({})
+        found.become(self)
+        return found
+
+    # ------------------------------------------------ polynomials
 
     def size(self, extent: Any) -> Polynomial:
         """Of an extent: an integer or an expression over symbols."""

@@ -77,7 +77,9 @@ class RowLayout:
             self._lanes = 1
         self._together = max(1, min(_FEWEST, found.threads) // self._lanes)
         self._turned = False
-        shared = (lanes or self._lanes_of_columns(most)) if alone and not along and most > _SHORT else 1
+        by_columns = alone and not along and most > _SHORT
+        self._takes_lanes = by_columns or not alone
+        shared = (lanes or self._lanes_of_columns(most)) if by_columns else 1
         if 1 < shared <= found.threads // _COLUMNS:
             self._turned, self._lanes, self._together = True, shared, _COLUMNS
         self._turns = -(-longest // self._lanes)

@@ -14,6 +14,7 @@ from typing import Any
 from tapml.compilers.native.combining import combined, identity
 from tapml.compilers.native.elementwise import decompose
 from tapml.compilers.native.kernel import GROUP, GROUPS, LOCAL, Found, Launch, ceildiv, grid_of, product
+from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout, length_of
 from tapml.compilers.native.row_steps import Step, is_product, reads_along, steps_of_rows
 from tapml.compilers.native.stages import loads, parts, variables_of
@@ -27,7 +28,13 @@ def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
     reductions = [stage for stage in found.stages if stage.combine]
     if not reductions:
         return None
-    indices = found.indices(found.stages)
+    indices = found.own_indices()
+    known = found.memory.of(indices, "rows", (), lambda: _over_rows(found, indices))
+    return None if known is None else [_Rows(found, indices, *known, lanes).launch()]
+
+
+def _over_rows(found: Found, indices: Indices) -> tuple[list[Step], bool] | None:
+    """Its steps, and whether the elements of a row lie beside each other in something that is reduced."""
     steps = steps_of_rows(found, indices)
     if steps is None:
         return None
@@ -35,8 +42,7 @@ def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
     sizes = {str(product(indices, [index.extent for index in step.inner]).terms) for step in reduced if step.inner}
     if len(sizes) != 1 or any(is_product(indices, step, found) for step in reduced):
         return None
-    along = any(reads_along(indices, step, found) for step in reduced)
-    return [_Rows(found, indices, steps, along, lanes).launch()]
+    return steps, any(reads_along(indices, step, found) for step in reduced)
 
 
 class _Rows(RowLayout):
@@ -80,7 +86,8 @@ class _Rows(RowLayout):
         size = lanes * together
         what = f"{lanes} invocations a row" if lanes > 1 else "a row an invocation"
         comment = f"{self._found.operator.name}: {what}{'' if together == 1 else f', {together} rows a workgroup'}."
-        return self._text.launch(writer, comment, arguments, size, grid)
+        launch = self._text.launch(writer, comment, arguments, size, grid)
+        return dataclasses.replace(launch, shared_out=lanes if self._takes_lanes else None)
 
     def _batches(self) -> list[list[Step]]:
         """Reductions that do not wait for each other go over the row once."""

@@ -4,7 +4,7 @@ axis."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
 from tapml.compilers.native.halves import HalvesOfRight
@@ -175,7 +175,8 @@ def skinny(hooks: Hooks, rows: int, split: Split, count: Count, of: Kind = NUMBE
     helpers = f"{ACCUMULATED}\n{_WIDENED}" if vectors.eights else of.accumulated
     if isinstance(hooks, HalvesOfRight):
         helpers = "\n".join([helpers, *hooks.helpers.values()])
-    return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
+    launch = hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
+    return replace(launch, shared_out=split)
 
 
 def added(names: Sequence[str], lanes: int, groups: int) -> Iterable[str]:

@@ -9,6 +9,7 @@ walks them remembers by `id` what it has seen (`Numbering`).
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,13 +63,14 @@ def rewritten(root: Expression, change: Callable[[Expression], Expression | None
     done: dict[int, tuple[Expression, Expression]] = {}
 
     def visit(found: Expression) -> Expression:
-        if id(found) in done:
-            return done[id(found)][1]
+        known = done.get(id(found))
+        if known is not None:
+            return known[1]
         made = change(found)
         if made is None:
             operands = tuple(map(visit, found.operands))
-            same = all(a is b for a, b in zip(operands, found.operands, strict=True))
-            made = found if same else dataclasses.replace(found, operands=operands)
+            changed = any(map(operator.is_not, operands, found.operands))
+            made = Expression(found.kind, found.dtype, operands, found.value) if changed else found
         done[id(found)] = found, made
         return made
 
@@ -120,13 +122,22 @@ class Numbering:
         self._numbers: dict[int, tuple[Expression, int]] = {}
         self._known: dict[tuple[Any, ...], int] = {}
 
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def copy(self) -> Numbering:
+        found = Numbering()
+        found._numbers, found._known = dict(self._numbers), dict(self._known)
+        return found
+
     def __call__(self, found: Expression) -> int:
-        if id(found) not in self._numbers:
-            operands = tuple(self(operand) for operand in found.operands)
+        known = self._numbers.get(id(found))
+        if known is None:
+            operands = tuple(map(self, found.operands))
             # 0.0 and -0.0 are equal in Python, as are 1 and True.
             key = found.kind, found.dtype, operands, repr(found.value)
-            self._numbers[id(found)] = found, self._known.setdefault(key, len(self._known))
-        return self._numbers[id(found)][1]
+            known = self._numbers[id(found)] = found, self._known.setdefault(key, len(self._known))
+        return known[1]
 
 
 # ------------------------------------------------ from blocks

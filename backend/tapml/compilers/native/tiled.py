@@ -4,7 +4,7 @@ in workgroup memory, each of its invocations a smaller one that it holds in regi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
 from tapml.compilers.native.kernel import Launch, grid_of, times
@@ -178,7 +178,8 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
     )
     if splits > 1:
         comment += f"\n{splits} workgroups share out the inner axis of each tile."
-    return hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations, helpers=kind.accumulated)
+    launch = hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations, helpers=kind.accumulated)
+    return replace(launch, shared_out=tile)
 
 
 def _finished(hooks: Hooks, tile: Tile, left: _Part, right: _Part, batch: str, kind: Kind) -> Iterable[str]:

@@ -318,16 +318,24 @@ def unknown_calls(wgsl: str) -> Iterator[str]:
     lines = [*map(_names_in, dict.fromkeys(wgsl.split("\n")))]
     own = {name for declared, _ in lines for name in declared}
     for name in dict.fromkeys(name for _, called in lines for name in called):
-        if name not in own and name not in _WGSL and name not in _KEYWORDS:
+        if name not in own and not is_of_wgsl(name):
             yield name
+
+
+def is_of_wgsl(name: str) -> bool:
+    """Whether WGSL has something of that name that stands before a parenthesis."""
+    return name in _WGSL or name in _KEYWORDS
 
 
 @functools.lru_cache(maxsize=8192)
 def _names_in(line: str) -> tuple[list[str], list[str]]:
     """What is declared on a line, and what is called."""
-    code = line.split("//", 1)[0]
-    return re.findall(r"\b(?:fn|struct)\s+(\w+)", line), re.findall(r"(?<![@\w.])([A-Za-z_]\w*)\s*\(", code)
+    if not any(part in line for part in ("(", "fn", "struct")):
+        return [], []
+    return _DECLARES.findall(line), _CALLS.findall(line.split("//", 1)[0])
 
+
+_DECLARES, _CALLS = re.compile(r"\b(?:fn|struct)\s+(\w+)"), re.compile(r"(?<![@\w.])([A-Za-z_]\w*)\s*\(")
 
 _KEYWORDS = {"if", "while", "for", "switch", "return", "case", "loop"}
 
