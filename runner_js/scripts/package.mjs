@@ -18,10 +18,7 @@ export async function finish(target, manifest) {
 export async function minified(target, modules) {
   for (const module of modules) {
     const file = new URL(`${module}.js`, target);
-    const options = {
-      module: true,
-      compress: { ecma: 2022, passes: 3, pure_getters: true, unsafe_arrows: true },
-    };
+    const options = { module: true, compress: { ecma: 2022, passes: 3 } };
     const { code } = await minify(await readFile(file, "utf8"), options);
     await writeFile(file, code);
   }
