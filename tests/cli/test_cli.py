@@ -63,6 +63,15 @@ def test_show_prints_provenance_and_kernels(capsys: pytest.CaptureFixture[str], 
         assert word in out
 
 
+def test_a_file_of_a_compiled_model_is_no_suite_that_is_to_be_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "model.json").touch()
+    code, _, err = run(capsys, "show", tmp_path / "model.jsn")
+    assert code == 2
+    assert f"model.jsn does not exist: a compiled model is given as its folder, {tmp_path}" in err.replace("\n", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

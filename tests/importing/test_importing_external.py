@@ -119,6 +119,14 @@ def test_a_function_computes_what_nothing_else_does(save_onnx: Callable[..., Pat
     ) as told:
         import_model(str(path), random_inputs=True)
     assert "registered" not in str(told.value)
+    batch = [("x", "float32", ("batch", 3))], [("y", "float32", ("batch", 3))]
+    growing = save_onnx([node("Swish", ["x"], ["y"], domain="my.own")], *batch, {}, domains=["my.own"])
+    files = [tmp_path / f"{rows}.npz" for rows in (2, 3)]
+    for rows, file in enumerate(files, 2):
+        np.savez(file, x=np.zeros((rows, 3), np.float32))
+    with pytest.raises(InputError) as told:
+        import_model(str(growing), input_files=files)
+    assert "at fixed sizes only: export the model without it, or give inputs of one size (and, where" in str(told.value)
 
 
 def test_a_function_that_fails_or_gives_something_else(save_onnx: Callable[..., Path], tmp_path: Path) -> None:

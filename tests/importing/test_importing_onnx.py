@@ -230,6 +230,16 @@ def test_eight_bit_arithmetic_wraps_around_and_saturates(
     matches(model)
 
 
+def test_what_nothing_gives_is_told_before_anything_runs(save_onnx: Callable[..., Path]) -> None:
+    io = [("x", "float32", (2, 3))], [("y", "float32", (2, 3))]
+    path = save_onnx([node("Relu", ["x"], ["a"]), node("Add", ["a", "w2"], ["y"], name="last")], *io, {})
+    with pytest.raises(InputError, match=r"Add \(at last\) reads w2, and no input, weight or operator gives that"):
+        import_model(str(path), random_inputs=True)
+    path = save_onnx([node("Relu", ["x"], ["a"])], *io, {})
+    with pytest.raises(InputError, match="nothing gives the output y"):
+        import_model(str(path), random_inputs=True)
+
+
 @pytest.mark.parametrize("content", [b"", b"not protobuf at all", b"\x08\x09"])
 def test_broken_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.onnx"

@@ -229,7 +229,8 @@ def _writing(
         for model in models:
             if missing := unvalidated(model, found.hello.name, found.hello.runtime):
                 # One that comes with tapml is built without a device: there is no suite to validate but the demo's.
-                own = [f"`tapml demo --model {model.name} --device {device}` validates them"]
+                demo = f"`tapml demo --model {model.name} --device {device}`"
+                own = [f"{demo} validates those of a build of its own, {model.name}-demo/{model.name}.tapml"]
                 progress.print(unvalidated_text(model, missing, found.name, *own[: model.name in NAMES]))
         if encoding is not None:
             left = run_compiled(

@@ -88,7 +88,8 @@ def call(fields: Mapping[str, Any], operands: Sequence[Any], wanted: Sequence[bo
             return found
         shape, dtype = static_shape(found.ty), tensor_dtype(found.ty)
         if shape is None or dtype is None:
-            raise InputError(f"{fields['operator']} is computed elsewhere at fixed sizes only: give inputs of one size")
+            why = f"{fields['operator']} is computed elsewhere at fixed sizes only"
+            raise InputError(f"{why}: give inputs of one size", reason=why)
         constant = isinstance(found, tvm.ir.GenericConst)
         arrays.append(found.value.numpy() if constant else np.zeros(shape, numpy_dtype(dtype)))
         tensors.append(found)

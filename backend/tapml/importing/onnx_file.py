@@ -48,7 +48,31 @@ def read(path: Path) -> Any:
             raise InputError(
                 f"{path} is not a valid ONNX file: the operator {node.op_type!r} has a name that is no text"
             )
+    _check_given(model.graph, path)
     return model
+
+
+def _check_given(graph: Any, path: Path, outer: frozenset[str] = frozenset()) -> None:
+    """Raises InputError for the first operator, or output of a graph, that reads what nothing gives. `outer`: what
+    graphs around this one have."""
+    weights = [tensor.name for tensor in graph.initializer]
+    weights += [tensor.values.name for tensor in graph.sparse_initializer]
+    computed = [name for node in graph.node for name in node.output]
+    given = outer.union(weights, computed, (found.name for found in graph.input))
+    for node in graph.node:
+        if missing := next((name for name in node.input if name and name not in given), None):
+            place = node.name or next(filter(None, node.output), "unnamed")
+            raise InputError(
+                f"{path} is not a valid ONNX file: {node.op_type} (at {place}) reads {missing}, and no input, weight "
+                "or operator gives that: export the model again"
+            )
+        for subgraph in subgraphs(node):
+            _check_given(subgraph, path, given)
+    if missing := next((found.name for found in graph.output if found.name not in given), None):
+        raise InputError(
+            f"{path} is not a valid ONNX file: nothing gives the output {missing} of the graph {graph.name}: export "
+            "the model again"
+        )
 
 
 def fill_in(node: Any, opset: int) -> None:

@@ -215,10 +215,13 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         except InputError as error:
             # Who has never heard of it need not be quoted.
             unknown = re.search(r"not a registered function|No Op registered|Domain .* not found", str(error))
-            why = "ONNX Runtime and ONNX's reference implementation lack it, too" if unknown else error
+            why = "ONNX Runtime and ONNX's reference implementation lack it, too" if unknown else error.reason or error
+            function = "a Python function that computes it with --external FILE.py"
+            if error.reason is not None and not unknown:
+                function = f"inputs of one size (and, where ONNX Runtime lacks it, too, {function})"
             raise failure or InputError(
                 f"TVM's ONNX importer lacks the operator {described(node, self._versions)}, and {why}: export the "
-                "model without it, or give a Python function that computes it with --external FILE.py"
+                f"model without it, or give {function}"
             ) from error
         if failure is not None:
             place = node.name or next(filter(None, node.output), "")

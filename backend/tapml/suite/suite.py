@@ -70,6 +70,8 @@ class Suite:
         if not path.is_dir() or not self.folder.taken("suite.json"):
             if path.exists():
                 raise InputError(f"{path} is not a suite (it has no suite.json): `tapml carve` makes one of a model")
+            if (path.parent / "model.json").is_file():
+                raise InputError(f"{path} does not exist: a compiled model is given as its folder, {path.parent}")
             like = meant_beside(path, ".suite") or ":"
             raise InputError(f"{path} does not exist{like} make it with `tapml carve MODEL -o {path}`")
         with not_collecting():
