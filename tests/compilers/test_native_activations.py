@@ -196,7 +196,7 @@ def test_the_compiler_that_chooses_has_both_texts() -> None:
 def test_dawn_compiles_the_texts() -> None:
     """In float16, too: without a GPU it has every feature."""
     chosen = [work for work in works() if "activations" in work.name or "int8" in work.name]
-    options = argparse.Namespace(sweep=None, check=True, turns=0, warm=0, calls=0, microseconds=0)
+    options = argparse.Namespace(sweep=None, prepared=False, check=True, turns=0, warm=0, calls=0, microseconds=0)
     found = [line["candidates"] for line in measured(chosen, options) if "name" in line]
     assert len(found) == len(chosen) == 6
     assert [one["error"] for candidates in found for one in candidates if "error" in one] == []

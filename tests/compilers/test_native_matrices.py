@@ -157,11 +157,16 @@ def test_dawn_compiles_the_texts() -> None:
         Work("aligned", matmul, [(64, 128), (128, 256)], "float16"),
         Work("odd", times_turned, [(37, 53), (41, 53)], "float16"),
         *(Work(name, made, shapes, "float16") for name, (made, shapes) in ATTENTION.items()),
+        Work("odd weight", matmul, [(512, 128), (128, 255)], "float16", 1),
     ]
-    options = argparse.Namespace(sweep=re.compile(""), check=True, turns=0, warm=0, calls=0, microseconds=0)
+    options = argparse.Namespace(
+        sweep=re.compile(""), prepared=True, check=True, turns=0, warm=0, calls=0, microseconds=0
+    )
     found = {line["name"]: line["candidates"] for line in measured(works, options) if "name" in line}
     assert found.keys() == {work.name for work in works}
     assert all(sum(one["matrices"] for one in candidates) > 0 for candidates in found.values())
+    once = {name for name, candidates in found.items() if any("once" in one["parameters"] for one in candidates)}
+    assert once == {"odd weight"}
     errors = {one["error"] for candidates in found.values() for one in candidates if "error" in one}
     assert {error for error in errors if "maximum allowed" not in error} == set()
 

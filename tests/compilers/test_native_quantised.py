@@ -240,7 +240,9 @@ def test_dawn_compiles_the_texts() -> None:
     """Without a GPU it has every feature, and the memory of workgroups that all devices have."""
     kinds = {"float32": (Q4F16, Q8, UINT4), "float16": (Q4F16, Q8, UINT8_OF_64)}
     works = [work(kind, 512, dtype) for dtype, found in kinds.items() for kind in found]
-    options = argparse.Namespace(sweep=re.compile("^$"), check=True, turns=0, warm=0, calls=0, microseconds=0)
+    options = argparse.Namespace(
+        sweep=re.compile("^$"), prepared=False, check=True, turns=0, warm=0, calls=0, microseconds=0
+    )
     found = [line["candidates"] for line in measured(works, options) if "name" in line]
     assert len(found) == len(works)
     native = [[one for one in candidates if one["compiler"] == "native"] for candidates in found]

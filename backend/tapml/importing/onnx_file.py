@@ -48,7 +48,6 @@ def read(path: Path) -> Any:
             raise InputError(
                 f"{path} is not a valid ONNX file: the operator {node.op_type!r} has a name that is no text"
             )
-    _check_given(model.graph, path)
     return model
 
 
@@ -105,6 +104,7 @@ def with_known_operators(model: Any, path: Path) -> Any:
     one); others are left. Raises InputError naming the first that holds graphs of its own, which
     nothing can compute by itself; subgraphs are looked into.
     """
+    _check_given(model.graph, path)
     lacking: set[str] = set()
     # What is written out may hold operators that have to be written out themselves.
     while (found := {node.op_type for node in nodes(model.graph) if not known(node)}) - lacking:
