@@ -70,7 +70,8 @@ for (const work of works) {
     say({ name: work.name, dtype: work.dtype, error: String(cause?.message ?? cause).slice(0, 500) });
   }
 }
-process.exit(0);
+// Not before a pipe has taken it all.
+process.stdout.write("", () => process.exit(0));
 
 /** npm's `webgpu`, or its dawn.node alone. */
 async function dawn(file) {
