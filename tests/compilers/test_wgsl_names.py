@@ -16,6 +16,7 @@ from compilers.test_native_kernels import verdicts
 from compilers.test_native_products import Case, carved
 from tapml.carving.carve import carve
 from tapml.compilers.choose import CHOICES
+from tapml.compilers.tvm.names import of_function
 from tapml.compilers.wgsl_names import is_name, of_symbol
 from tapml.importing import import_model
 
@@ -36,6 +37,16 @@ def test_sizes_have_different_names() -> None:
     assert all(map(is_name, named))
     assert len({*named}) == len(symbols)
     assert named[:2] == symbols[:2]
+
+
+def test_functions_keep_names_that_are_words_of_the_language() -> None:
+    assert [*map(of_function, ["cast", "filter", "fused_add", "1/2", "__sums²"])] == [
+        "cast",
+        "filter",
+        "fused_add",
+        "of_1_2",
+        "of_sums_",
+    ]
 
 
 def part(number: int) -> Callable[[Any, Any], Any]:

@@ -17,7 +17,7 @@ from tapml.compilers.store import load, store
 from tapml.compilers.tvm.folding import without_surplus_workgroup
 from tapml.compilers.tvm.functions import functions_of
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
-from tapml.compilers.tvm.names import plain, with_plain_names
+from tapml.compilers.tvm.names import of_function, with_plain_names
 from tapml.compilers.tvm.schedules import ANY, PLAIN, schedule
 from tapml.compilers.tvm.spelling import SpellingError, spelled
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
@@ -33,7 +33,7 @@ from tapml.processes import Shared
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc, functions of ours that it calls aside.
-_GENERATION = 20
+_GENERATION = 21
 
 _MANY_DIVISIONS = 64
 
@@ -181,7 +181,7 @@ def _generate_scheduled(operator: Operator, spec: VariantSpec, first: int) -> _G
     with quiet_tvm():
         scheduled = schedule(tvm.IRModule({name: operator.prim_func}), target, first)[name]
         with tvm.transform.PassContext(opt_level=3, instruments=[capture]):
-            library = tvm.tirx.build(scheduled.with_attr("global_symbol", plain(name)), target)
+            library = tvm.tirx.build(scheduled.with_attr("global_symbol", of_function(name)), target)
     webgpu = next(module for module in library.imports if module.kind == "webgpu")
     info = json.loads(webgpu.inspect_source("func_info"))
     hosts = [f for f in capture.module.functions.values() if not f.attrs.get("tirx.is_global_func")]

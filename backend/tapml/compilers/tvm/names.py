@@ -24,6 +24,12 @@ def plain(name: str) -> str:
     return found if is_name(found) else f"of_{found.lstrip('_')}"
 
 
+def of_function(name: str) -> str:
+    """What a function is called, behind whose name TVM writes `_kernel`. Libraries in wasm are linked from functions of
+    the operators' own names, and whoever replaces a text in one knows it by that: it changes only where it has to."""
+    return name if is_name(f"{name}_kernel") else plain(name)
+
+
 def with_plain_names(operator: Operator) -> Operator:
     """The operator, each of whose variables has a name that WGSL takes, and where that is another one, one that nothing
     else has. Its arguments are called as they were."""
