@@ -5,10 +5,10 @@ import type { FromVm, ModelTensor, Reply, Start } from "./messages";
 import { MOST_ADDED } from "./storage/rows";
 
 /**
- * Seconds for a task that was interrupted to end by itself, on a slow and busy device. Each is a timer of its own: while
- * the page itself hangs they do not pass, and what the VM has said meanwhile is heard before the next.
+ * Milliseconds for a task that was interrupted to end by itself, on a slow and busy device. They are two timers: while the
+ * page itself hangs only one of them passes, and what the VM has said meanwhile is heard before the other.
  */
-const GRACE = 5;
+const GRACE = 5000;
 /** Milliseconds for a VM to start, on the slowest device. */
 const START = 120_000;
 
@@ -126,11 +126,8 @@ export class Vm {
             return;
           }
           this.interrupt[0] = 2; // SIGINT
-          let left = GRACE;
-          const grace = setInterval(() => {
-            if (--left === 0) this.stop(`${say}, and did not stop when it was interrupted`, "time");
-          }, 1000);
-          timers.push(grace);
+          const stop = () => this.stop(`${say}, and did not stop when it was interrupted`, "time");
+          timers.push(setTimeout(() => timers.push(setTimeout(stop, GRACE / 2)), GRACE / 2));
         }, 1000 * seconds),
       );
       this.given.worker.postMessage({ kind: "run", id, event });
