@@ -52,7 +52,8 @@ for (const [name, path] of Object.entries(models)) {
   await model.dispose();
 }
 console.log(JSON.stringify({ device: adapter.info.description || adapter.info.device || adapter.info.vendor }));
-process.exit(0);
+// Not before a pipe has taken it all.
+process.stdout.write("", () => process.exit(0));
 
 /** What is mapped to be read while `work` runs. */
 async function bytesRead(work) {

@@ -30,7 +30,8 @@ for (const name of chosen.length ? chosen : asked.models) {
     say({ name, error: String(cause?.message ?? cause).slice(0, 500) });
   }
 }
-process.exit(0);
+// Not before a pipe has taken it all.
+process.stdout.write("", () => process.exit(0));
 
 /** npm's `webgpu`, or its dawn.node alone. */
 async function dawn(file) {

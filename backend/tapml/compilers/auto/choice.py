@@ -52,8 +52,7 @@ def chosen(offers: Sequence[Offer], *, measured: bool = True) -> list[Offer]:
     if matrices:
         first = min(matrices, key=lambda offer: min(offer[1].values()))
         if not measured:
-            of_template = next((one for one, _ in matrices if one.name == f"{DEFAULT}.matrices"), first[0])
-            found.insert(0, (of_template, {}))
+            found.insert(0, (first[0], {}))
         elif any(CLOSE * first[1][name] < min(expected[name] for _, expected in found) for name in classes):
             found.insert(0, first)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +18,7 @@ from tapml.compilers.tvm.compile import TVM
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.device_class import GPU
 from tapml.lowering.operator import Operator
+from tapml.suite.collecting import not_collecting
 
 _WORTH_A_LOOK = 1.3
 """Times the least of a table: what takes longer on each class is not made. Where no other table is of devices of that
@@ -58,7 +58,7 @@ class AutoCompiler:
                 made = last(progress)
                 if tuple(variants) != (VARIANT,):
                     return made
-                with _uncollected():
+                with not_collecting():  # choosing leaves no cycles to speak of, and a model is in memory
                     found = {one.name: self._kernel(one, made.get(one.name)) for one in operators}
                 return {name: kernel for name, kernel in found.items() if kernel is not None}
 
@@ -88,19 +88,6 @@ class AutoCompiler:
         for table in (*self._tables, *(shipped() if self._others is None else self._others)):
             found.setdefault(table.classes[0], table)
         return list(found.values())
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without looking for garbage that refers to itself: choosing makes none to speak of, and each look goes over all
-    that is in memory, the model as well."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _candidates(space: NativeSpace, operator: Operator, other: CompiledKernel | None, known: _Known) -> list[Candidate]:

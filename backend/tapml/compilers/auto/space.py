@@ -140,7 +140,8 @@ class NativeSpace:
 
     def usual(self, tiles: Sequence[Tile]) -> list[Candidate]:
         """Those that a model chooses from: without those that fill a large GPU by sharing out sums, of which the
-        template's own estimates know better, with every other number of lanes and vectors, and without parameters of
+        template's own estimates know better, with every other number of lanes and vectors, without other subgroup
+        matrices than the template's own (the model knows too little of them to tell), and without parameters of
         templates that the operator does not need."""
         if self.named(DEFAULT) is None:
             return []
@@ -159,11 +160,17 @@ class NativeSpace:
     def all(self, splits: Sequence[int] = SPLITS) -> Iterator[Candidate]:
         """Each text once, the template's own one first, those with textures last: nothing but a table knows of them."""
         tiles = [dataclasses.replace(tile, splits=parts) for parts in splits for tile in TILES]
-        yield from self._of(tiles, LANES, VECTORS, LANES)
+        yield from self._of(tiles, LANES, VECTORS, LANES, blocks=True)
         yield from self._encoded()
 
     def _of(
-        self, tiles: Sequence[Tile], lanes: Sequence[int], vectors: Sequence[int], of_rows: Sequence[int]
+        self,
+        tiles: Sequence[Tile],
+        lanes: Sequence[int],
+        vectors: Sequence[int],
+        of_rows: Sequence[int],
+        *,
+        blocks: bool = False,
     ) -> Iterator[Candidate]:
         found = self._found
         own = self.named(DEFAULT)
@@ -180,7 +187,8 @@ class NativeSpace:
         if by_hand(self._operator):
             return
         of_words = has_words(self._operator)
-        for kind in _kinds(tiles, lanes, vectors, of_rows, self.shape, by_matrices=by_matrices, of_words=of_words):
+        blocks = blocks and by_matrices
+        for kind in _kinds(tiles, lanes, vectors, of_rows, self.shape, blocks=blocks, of_words=of_words):
             for name, launches in kind.texts(partial(self._of_parameter, found)):
                 if (key := _texts(launches)) not in seen:
                     seen.add(key)
@@ -249,7 +257,7 @@ class NativeSpace:
 @functools.cache
 def _parameters() -> dict[str, _Parameter]:
     tiles = [dataclasses.replace(tile, splits=parts) for parts in SPLITS for tile in TILES]
-    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, by_matrices=True, of_words=True)
+    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, blocks=True, of_words=True)
     return {one.name: one for kind in kinds for one in kind.parameters}
 
 
@@ -304,15 +312,15 @@ def _kinds(
     of_rows: Sequence[int],
     shape: Shape | None,
     *,
-    by_matrices: bool,
+    blocks: bool,
     of_words: bool,
 ) -> Iterator[_Kind]:
     """Parameters, by what they are of: `lanes` and `vectors` of products of few rows, `of_rows` lanes of rows. `shape`:
     of the operator, where all of it is one product."""
     if tiles and (shape is None or shape.tiled):
         yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile), tile) for tile in tiles])
-    for some in (BLOCKS, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if by_matrices else ():
-        yield _Kind([_Parameter(_name_of(blocks), partial(matmul, chosen=blocks), matrices=True) for blocks in some])
+    for some in (BLOCKS, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if blocks else ():
+        yield _Kind([_Parameter(_name_of(one), partial(matmul, chosen=one), matrices=True) for one in some])
     if shape is None or not shape.tiled:
         splits = [
             Split(INVOCATIONS // of, of, each) for of in lanes if _SPLIT[0] <= of <= _SPLIT[1] for each in vectors
