@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ _SHARE = 5, 2
 _BETA = 2
 _USERS_SCALE = 20 * LAB
 _REFUSING = 8
-"""Every so manyth user refuses that inputs leave the device."""
+"""Every so manyth user refuses that anything but a profile leaves the device."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,33 @@ class Fleet:
     affected: frozenset[str]
     beta: list[str]
 
+    @property
+    def refusing(self) -> frozenset[str]:
+        """Those of whom the service hears nothing but what they hold: neither inputs nor reports leave them."""
+        return frozenset(self.devices[_REFUSING - 1 :: _REFUSING])
+
     @contextlib.contextmanager
-    def opened(self, browser: str, page: str, runs: Callable[[str], bool], seconds: float) -> Iterator[None]:
+    def opened(
+        self, browser: str, page: str, runs: Callable[[str], bool], seconds: float, progress: Callable[[int], None]
+    ) -> Iterator[None]:
         """Every device has a page of its own in a context of its own, for the length of a `with` block. Where one is
-        opened, the one before it has run its task, as `runs` tells, or `seconds` have gone by: Python of forty at once
-        would not start in time."""
-        deadline = time.monotonic() + seconds
+        opened, the one before it has run its task, as `runs` tells, or `seconds` have gone by since that was opened:
+        Python of forty at once would not start in time. A device that refuses tells nothing, and is not waited for.
+        `progress` is told how many are open, from any thread."""
+        opened = itertools.count(1)
         with contextlib.ExitStack() as held:
             groups = [self.devices[first::_PROCESSES] for first in range(_PROCESSES)]
 
             def open_all(group: tuple[str, ...]) -> None:
                 addresses = [self._address(page, device) for device in group]
                 process = held.enter_context(start(browser, addresses[0]))
+                progress(next(opened))
                 for before, address in zip(group, addresses[1:], strict=False):
-                    while not runs(before) and time.monotonic() < deadline:
+                    end = time.monotonic() + seconds
+                    while before not in self.refusing and not runs(before) and time.monotonic() < end:
                         time.sleep(_LOOK_SECONDS)
                     process.open_beside(address)
+                    progress(next(opened))
 
             with ThreadPoolExecutor(_PROCESSES) as workers:
                 for done in [workers.submit(open_all, group) for group in groups if group]:
@@ -56,7 +68,7 @@ class Fleet:
             yield
 
     def _address(self, page: str, device: str) -> str:
-        consent = "no" if self.devices.index(device) % _REFUSING == _REFUSING - 1 else "yes"
+        consent = "no" if device in self.refusing else "yes"
         told = [("device", device), ("consent", consent), ("scale", str(_USERS_SCALE))]
         if device not in self.affected:
             told.append(("without", VARIANT))
