@@ -13,6 +13,7 @@ import torch
 from benchmarks.localization import architectures, layers, training
 from tapml.cache import cache_dir
 from tapml.carving.carve import carve
+from tapml.compilers.choose import CHOICES
 from tapml.files import sha256
 from tapml.importing import ImportedModel, import_model
 from tapml.suite import Suite
@@ -90,11 +91,12 @@ FURTHER = (*MODELS, "layers")
 """Those that explanations are tested on besides."""
 
 
-def suite(name: str) -> Suite:
-    """The carved suite of a model; carved now where its sources, or tapml's, are others than those it was carved by."""
-    path = cache_dir() / "benchmarks" / "localization" / f"{name}-{_made_by()}.suite"
+def suite(name: str, compiler: str = "tvm") -> Suite:
+    """The carved suite of a model, with kernels as `--compiler` makes them; carved now where its sources, or tapml's,
+    are others than those it was carved by."""
+    path = cache_dir() / "benchmarks" / "localization" / f"{name}-{compiler}-{_made_by()}.suite"
     if not (path / "suite.json").is_file():
-        carve(_imported(name), path, name=name)
+        carve(_imported(name), path, name=name, compilers=CHOICES[compiler])
     return Suite(path)
 
 

@@ -21,6 +21,7 @@ from benchmarks.localization.cases import CASES_A_MODEL, Bug, Case, cases, diges
 from benchmarks.localization.equivalence import DETECTABLE, IMPLEMENTATIONS, Effect, Equivalence, classify
 from benchmarks.localization.working import WorkingCopy
 from benchmarks.pages import check_docs
+from tapml.compilers.choose import CHOICES
 from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
 from tapml.files import sha256
@@ -42,7 +43,9 @@ def say(text: str) -> None:
 class Benchmark:
     """All cases of some models on one device."""
 
-    def __init__(self, names: Sequence[str], device_name: str, seed: int, count: int, folder: Path) -> None:
+    def __init__(
+        self, names: Sequence[str], device_name: str, seed: int, count: int, folder: Path, compiler: str = "tvm"
+    ) -> None:
         self.device_name = device_name
         self._seed = seed
         self._folder = folder
@@ -50,7 +53,7 @@ class Benchmark:
         self.cases: dict[str, list[Case]] = {}
         for name in names:
             say(f"{name}: suite and cases")
-            self.suites[name] = models.suite(name)
+            self.suites[name] = models.suite(name, compiler)
             unmutated = Case(f"{name}-unmutated", name, ())
             self.cases[name] = [unmutated, *cases(name, self.suites[name], seed, count)]
 
@@ -178,6 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="chromium", help="the device under test")
     parser.add_argument("--models", nargs="+", choices=models.MODELS, default=list(models.MODELS))
+    parser.add_argument("--compiler", choices=sorted(CHOICES), default="tvm", help="whose kernels have the bugs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=CASES_A_MODEL, help="cases of each model")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run stopped")
@@ -186,7 +190,9 @@ def main() -> int:
     options = parser.parse_args()
     check_docs(parser, options.docs, options.device)
     try:
-        benchmark = Benchmark(options.models, options.device, options.seed, options.limit, options.results)
+        benchmark = Benchmark(
+            options.models, options.device, options.seed, options.limit, options.results, options.compiler
+        )
         records = benchmark.run(benchmark.find_effects(), resume=options.resume)
     except TapmlError as error:
         sys.exit(f"{error}\nthe cases so far are kept: go on with --resume")
