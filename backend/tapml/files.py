@@ -32,6 +32,14 @@ def meant_beside(path: Path, suffix: str) -> str:
     return f", did you mean {near}{suffix}?" if near is not None else ""
 
 
+def check_file(path: Path, of: str = "") -> None:
+    """Raise InputError, with the name that is meant, unless a file is at `path`. `of`: what it is, in brackets."""
+    if path.is_dir():
+        raise InputError(f"{path}{of}: it is a folder: give a file")
+    if not path.is_file():
+        raise InputError(f"{path}{of}: there is no such file{meant_beside(path, path.suffix)}")
+
+
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
     """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed.
 

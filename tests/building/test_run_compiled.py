@@ -30,6 +30,7 @@ from tapml.devices.compiled import run_compiled
 from tapml.errors import DeviceError, InputError
 from tapml.importing import Step, import_model
 from tapml.platforms.compiled import run_on_cpu
+from tapml.protocol.kernels import Requires
 from tapml.reports.compiled import show_model
 from tapml.server import Server
 from tapml.suite import Suite
@@ -339,6 +340,26 @@ def test_a_kernel_that_failed_somewhere_is_not_merely_unvalidated(model: Compile
     assert failed in shown.get()
     own = unvalidated_text(wrong, missing, "node-dawn", "`tapml demo` validates them")
     assert own.endswith(" are not validated on node-dawn: `tapml demo` validates them")
+
+
+def test_what_a_device_lacked_is_not_merely_unvalidated(model: CompiledFiles) -> None:
+    first, *others = model.model.kernels
+    half = first.variants[-1].model_copy(update={"requires": Requires(features=["shader-f16"], limits={})})
+    lacking = first.model_copy(update={"variants": [half]})
+    adapter = ValidatedAdapter(vendor="", architecture="", device="", description="")
+    device = ValidatedDevice(name="Firefox 153", runtime="browser", user_agent="", adapter=adapter)
+    verdicts = {first.kernel: "unsupported"} | {kernel.kernel: "pass" for kernel in others}
+    found = Validation(device=device, kernels=verdicts)
+    changed = model.model.model_copy(update={"kernels": [lacking, *others], "validation": [found]})
+    missing = unvalidated(changed, "Firefox 154", "browser")
+    assert missing == [first.kernel]
+    assert unvalidated_text(changed, missing, "Firefox 154") == (
+        f"1 of {1 + len(others)} kernels ({first.kernel}) were unsupported when validated on Firefox 153 without "
+        "shader-f16: validate the suite on a device that has what they need and build it again"
+    )
+    capable = found.model_copy(update={"kernels": verdicts | {first.kernel: "pass"}})
+    elsewhere = changed.model_copy(update={"validation": [found, capable]})
+    assert unvalidated(elsewhere, "Firefox 154", "browser") == []
 
 
 def test_inputs_are_arrays(model: CompiledFiles) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,6 +34,59 @@ def test_show_lists_tests_by_id(capsys: pytest.CaptureFixture[str], suite: Suite
     assert code == 0
     assert document["format"] == "tapml.show/1"
     assert [set(test) for test in document["tests"]] == [{"id", "node", "kernel", "step"}] * len(suite.tests)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["carve", "m.onnx", "--nosuch"], "tapml carve: there is no option --nosuch (see `tapml carve --help`)"),
+        (["carve", "m.onnx", "--frce"], "there is no option --frce, did you mean --force? (see `tapml carve --help`)"),
+        (["carve", "m.onnx", "-o", "x", "y"], "tapml carve: one argument too many: y (see `tapml carve --help`)"),
+        (["carve", "m.onnx"], "arguments are required: -o/--output (see `tapml carve --help`)"),
+        (["run", "x", "--repeat", "1.5"], "argument --repeat: '1.5' is no whole number (see `tapml run --help`)"),
+        (["run", "x", "--hang-seconds", "z"], "argument --hang-seconds: 'z' is no number (see `tapml run --help`)"),
+        (["field", "serve", "-q"], "tapml field serve: there is no option -q (see `tapml field serve --help`)"),
+        (["nosuch"], "there is no 'nosuch': it is one of carve, "),
+    ],
+)
+def test_a_wrong_command_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_files_that_are_not_there_are_told_before_what_reads_them_is_loaded(tmp_path: Path) -> None:
+    """Importing and compiling models takes seconds to load."""
+    (tmp_path / "model.onnx").touch()
+    (tmp_path / "image.npy").touch()
+    given = {
+        "model.onx": "not a model tapml can read; give minilm, a .onnx or a .pt2 file",
+        "modl.onnx": "modl.onnx: there is no such file, did you mean model.onnx?",
+        "model.pt2": "model.pt2: there is no such file",
+        "--hf nosuch": "nosuch: there is no such file: give a folder of transformers, a config.json, or a GGUF file",
+        "model.onnx --inputs x.npz": "x.npz: there is no such file",
+        "model.onnx --input x=imge.npy": "imge.npy (for input x): there is no such file, did you mean image.npy?",
+        "model.onnx --input x=.": ". (for input x): it is a folder: give a file",
+        "model.onnx --tuned t.json": "t.json (of --tuned): there is no such file",
+    }
+    commands = [["carve", *words.split(), "-o", "y.suite"] for words in given]
+    commands += [["build", "nosuch.onnx", "-o", "y.tapml"], ["tune", "nosuch.onnx"], ["run", "nosuch.tapml"]]
+    program = (
+        "import json, sys\nfrom tapml.cli import main\n"
+        "for command in json.loads(sys.argv[1]):\n  assert main(command) == 2\n  print(file=sys.stderr)\n"
+        "assert not {'tvm', 'torch', 'onnx'} & {*sys.modules}"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(commands)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    said = [text.strip() for text in ran.stderr.split("\n\n") if text.strip()]
+    assert [text.splitlines()[-1].endswith(expected) for text, expected in zip(said, given.values(), strict=False)] == [
+        True
+    ] * len(given), said
 
 
 def test_show_prints_and_draws_the_memory_plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,26 @@ def test_kernels_are_of_the_compiler_asked_for(model: Path, tmp_path: Path, caps
         code = main(["carve", str(model), "--random-inputs", "--compiler", asked, "-o", str(suite)])
         out = capsys.readouterr()
         assert code == 0, out.err
+        assert re.search(rf"^compiler +{made_by}$", out.out, re.MULTILINE)
         assert main(["show", str(suite), "--json", "-"]) == 0
         shown: Any = json.loads(capsys.readouterr().out)
         assert [kernel["compiler"] for kernel in shown["kernels"]] == [made_by] * 2
         texts[made_by] = {file.read_text() for file in (suite / "kernels").glob("*.wgsl")}
     assert not texts["tvm"] & texts["native"]
+
+
+def test_what_was_asked_for_is_told_beside_who_made_kernels(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = str(tmp_path / "two.suite")
+    assert main(["carve", str(model), "--random-inputs", "--compiler", "auto", "-o", suite]) == 0
+    carved = capsys.readouterr().out
+    assert main(["show", suite, "--json", "-"]) == 0
+    shown: Any = json.loads(capsys.readouterr().out)
+    made_by = [kernel["compiler"] for kernel in shown["kernels"]]
+    assert re.search(rf"^compiler +auto: (all kernels by {made_by[0]}|of 2 kernels \d by )", carved, re.MULTILINE)
+    assert main(["show", suite]) == 0
+    assert "auto: " not in capsys.readouterr().out
 
 
 def test_a_compiler_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,11 @@ from tapml.cli import main
         (["carve", "x.onnx", "-o", "x.suite", "--quantise-text", "x.txt"], "--quantise-text is for decoders"),
         (
             ["carve", "--hf", "x", "-o", "x.suite", "--quantise", "q8", "--quantise-text", "x.txt"],
-            "is no text in UTF-8",
+            "x.txt: there is no such file",
+        ),
+        (
+            ["carve", "--hf", "x", "-o", "x.suite", "--quantise", "q8", "--quantise-text", "y.txt"],
+            "y.txt is no text in UTF-8",
         ),
         (["carve", "--hf", "x", "-o", "x.suite", "--activations", "int4"], "there is no 'int4', did you mean int8?"),
         (["carve", "--hf", "x", "-o", "x.suite", "--activations", "int8"], "give --quantise q8 or q844, too"),
@@ -35,6 +39,7 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").mkdir()
+    (tmp_path / "y.txt").write_bytes(b"\xff")
     try:
         code: object = main(arguments)
     except SystemExit as ended:

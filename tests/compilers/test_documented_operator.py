@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tapml.kernels.document import FORMAT
+
 _PAGE = Path(__file__).parents[2] / "docs" / "adding-an-operator.md"
+
+
+def test_the_documented_kernel_is_of_the_format_that_is_written() -> None:
+    assert {*re.findall(r"tapml\.kernel/\d+", _PAGE.read_text())} == {FORMAT}
 
 
 @pytest.mark.torch

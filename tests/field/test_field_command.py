@@ -228,7 +228,18 @@ def test_a_folder_where_nothing_is_published_is_served_with_a_hint(
     made.add("1.0", FILES)
     made.publish("1.0")
     assert main(["field", "serve", str(made.path), "--port", "0"]) == 0
-    assert hint not in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert hint not in said.err
+    assert "/pages/" not in said.out
+
+
+def test_where_pages_are_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_releases, "wait_until_stopped", lambda: None)
+    assert main(["field", "serve", str(tmp_path), "--port", "0", "--pages", str(tmp_path)]) == 0
+    (address,) = re.findall(r"^the field is served at (\S+) ", out := capsys.readouterr().out, re.MULTILINE)
+    assert f"web pages are at {address}/pages/\n" in out
 
 
 def test_a_simulation_that_nobody_drives_says_what_it_waits_for(

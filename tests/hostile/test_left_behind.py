@@ -47,6 +47,41 @@ def test_a_killed_carve_leaves_nothing_for_good(suite: Suite) -> None:
     assert list(place.iterdir()) == [suite.path]
 
 
+_ENDED = """
+import sys, time
+from pathlib import Path
+import tapml.cli.commands as commands
+from tapml.cli import main
+from tapml.leftovers import temporary_folder
+
+def waits(*_):
+    with temporary_folder(Path(sys.argv[1])) as folder:
+        (folder / "kernels").mkdir()
+        print("ready", flush=True)
+        time.sleep(60)
+
+commands.carve = waits
+sys.exit(main(["carve", "minilm", "-o", "x.suite"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_carve_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _ENDED, str(tmp_path / "x.suite")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert list(tmp_path.iterdir())
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert said.decode().splitlines() == [
+        "tapml: interrupted" if number == signal.SIGINT else f"tapml: ended by {number.name}"
+    ]
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_suite_that_cannot_take_its_place_leaves_the_one_before(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,10 +30,20 @@ def written(path: Path, **arrays: np.ndarray) -> Path:
         ({"ids": IDS, "x": X, "y": X}, r"there is no input 'y'; the model takes ids"),
         ({"idz": IDS, "x": X}, r"the input 'ids' is missing, did you mean idz\? it has idz, x, and"),
         ({"ids": IDS, "x": X, "iids": X}, r"there is no input 'iids', did you mean ids\? the model takes ids"),
-        ({"ids": IDS[0], "x": X}, r"expected ids int64\[batch, seq\], got int64\[3\]"),
-        ({"ids": IDS, "x": X[:, :3]}, r"expected x float32\[batch, 4\], got float32\[1, 3\]"),
-        ({"ids": IDS * 1.0, "x": X}, r"expected ids int64\[batch, seq\], got float64\[1, 3\]"),
-        ({"ids": IDS, "x": np.ones((2, 4), np.float32)}, r"batch is 1 in ids but 2 in x"),
+        (
+            {"ids": IDS[0], "x": X},
+            r"expected ids int64\[batch, seq\], got int64\[3\]: give an array of int64\[batch, seq\]$",
+        ),
+        (
+            {"ids": IDS, "x": X[:, :3]},
+            r"expected x float32\[batch, 4\], got float32\[1, 3\]: give an array of float32\[batch, 4\]$",
+        ),
+        (
+            {"ids": IDS * 1.0, "x": X},
+            r"expected ids .*, got float64\[1, 3\]: give an array of int64, such as array.astype\('int64'\)",
+        ),
+        ({"ids": IDS, "x": X[0]}, r"expected x float32.*, got float32\[4\]: give it an axis more, array\[None\]$"),
+        ({"ids": IDS, "x": np.ones((2, 4), np.float32)}, r"batch is 1 in ids but 2 in x .*: give the same in both"),
         ({"ids": IDS, "x": X.astype(np.int32)}, r"expected x float32.*, got int32\[1, 4\]"),
     ],
 )
@@ -41,6 +51,15 @@ def test_wrong_inputs(tmp_path: Path, arrays: dict[str, np.ndarray], message: st
     path = written(tmp_path / "in.npz", **arrays)
     with pytest.raises(InputError, match=message):
         gather_steps(SPECS, [path], {}, False, 0)
+
+
+def test_a_picture_whose_axes_lie_otherwise(tmp_path: Path) -> None:
+    given = np.arange(24, dtype=np.float32).reshape(1, 2, 4, 3)
+    spec = InputSpec("x", "float32", (1, 3, 2, 4))
+    with pytest.raises(InputError, match=r"its axes lie in another order, array.transpose\(0, 3, 1, 2\) may be it$"):
+        gather_steps([spec], [written(tmp_path / "in.npz", x=given)], {}, False, 0)
+    path = written(tmp_path / "turned.npz", x=given.transpose(0, 3, 1, 2))
+    assert gather_steps([spec], [path], {}, False, 0)[0].arrays["x"].shape == spec.shape
 
 
 def test_narrower_integers_and_wider_floats_are_converted(tmp_path: Path) -> None:

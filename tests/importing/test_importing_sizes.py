@@ -299,6 +299,27 @@ def test_edges_are_padded_along_an_axis_of_any_size(save_onnx: Callable[..., Pat
     agrees_at_all_sizes(model)
 
 
+@pytest.mark.parametrize(("mode", "rows", "least"), [("reflect", (4, 6), 4), ("wrap", (3, 6), 3)])
+@pytest.mark.parametrize("before", [2, -1])
+def test_an_axis_of_any_size_is_padded_by_its_own_elements(
+    mode: str, rows: tuple[int, ...], least: int, before: int, save_onnx: Callable[..., Path]
+) -> None:
+    """`rows`: the smallest is the least that there may be with `before` of 2; one element is gone with -1."""
+    pads = {"pads": int64(before, 1, 3 + min(before, 0), 2)}
+    path = save_onnx([node("Pad", ["x", "pads"], ["y"], mode=mode)], ROWS, [("y", "float32", None)], pads)
+    model = imported(path, [{"x": floats(count, 4)} for count in rows])
+    (range_,) = symbols(model).values()
+    assert range_ == (least, 65_536)
+    agrees_at_all_sizes(model)
+
+
+def test_a_mirror_of_more_than_there_is(save_onnx: Callable[..., Path]) -> None:
+    pads = {"pads": int64(5, 0, 0, 0)}
+    path = save_onnx([node("Pad", ["x", "pads"], ["y"], mode="reflect")], ROWS, [("y", "float32", None)], pads)
+    with pytest.raises(InputError, match=r"Pad \(at y\) adds 5 elements \(reflect\) and has rows to take them from"):
+        imported(path, [{"x": floats(count, 4)} for count in (3, 4)])
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge"])
 def test_padding_up_to_a_size_is_refused(mode: str, save_onnx: Callable[..., Path]) -> None:
     nodes = [

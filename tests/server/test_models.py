@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 
 from compiled_models import doubled
 from tapml.compiled.files import single_pieces, write_folder
+from tapml.compiled.model import Validation
 from tapml.errors import InputError
 from tapml.server import Server, models
 from tapml.server.local import create_app
@@ -72,6 +73,21 @@ def test_models_are_listed_with_what_they_rest_on(client: FlaskClient) -> None:
             port.name for port in model.functions["main"].inputs
         ]
     assert second["bytes"] >= sum(map(len, parts.values()))
+
+
+def test_a_device_that_lacked_something_is_not_one_where_kernels_fail(tmp_path: Path) -> None:
+    model, parts = doubled()
+    names = [kernel.kernel for kernel in model.kernels]
+    device = {"name": "Firefox 153", "runtime": "browser", "user_agent": ""}
+    adapter = {"vendor": "", "architecture": "", "device": "", "description": ""}
+    for verdict in ("unsupported", "error"):
+        found = {"device": {**device, "adapter": adapter}, "kernels": dict.fromkeys(names, verdict)}
+        validated = model.model_copy(update={"validation": [Validation.model_validate(found)]})
+        (tmp_path / verdict).mkdir()
+        write_folder(tmp_path / verdict, validated, parts.__getitem__)
+    failing, lacking = (found["validation"] for found in client_of(tmp_path).get("/api/models").json["models"])
+    assert failing == [{"device": "Firefox 153", "passed": 0, "failing": names, "unsupported": []}]
+    assert lacking == [{"device": "Firefox 153", "passed": 0, "failing": [], "unsupported": names}]
 
 
 def test_a_page_gets_every_file_once(client: FlaskClient, folder: Path) -> None:

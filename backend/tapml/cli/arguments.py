@@ -5,15 +5,30 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tapml.errors import InputError
 from tapml.text import meant
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A command, or another word of a list, that there is not is told with the one that is meant."""
+    """What is wrong is one line: a page of usage before it would hide it. A command, or another word of a list, that
+    there is not is told with the one that is meant."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see `{self.prog} --help`)\n")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            # Else the sentence has the name of the function that reads it.
+            if isinstance(error.__context__, ValueError):
+                kind = "whole number" if _is_number(arg_string) else "number"
+                raise argparse.ArgumentError(action, f"{arg_string!r} is no {kind}") from None
+            raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -22,21 +37,35 @@ class CommandParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, said)
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 class _Parser(CommandParser):
-    """Of a command: an option that it has not is told with the one that is meant."""
+    """Of a command: an option that it has not is told before what is missing, with the one that is meant."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        for given in args or ():
+        # A command with commands of its own is given their options, too.
+        for given in () if self._subparsers else args or ():
             if given == "--":
                 break
             name = given.partition("=")[0]
             known = [*self._option_string_actions]
-            # argparse takes the beginning of a name for it.
+            # argparse takes the beginning of a name for it, and words with a space for a value.
             if not name.startswith("--") or any(other.startswith(name) for other in known) or " " in name:
                 continue
-            if hint := meant(name, known):
+            if (hint := meant(name, known)) or " " not in given:
                 self.error(f"there is no option {name}{hint}")
-        return super().parse_known_args(args, namespace)
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            # Here rather than where all commands are: that would name none.
+            what = "there is no option" if left[0].startswith("-") else "one argument too many:"
+            self.error(f"{what} {left[0]}")
+        return found, left
 
 
 class Commands:
@@ -122,6 +151,18 @@ def add_inputs(parser: argparse.ArgumentParser, what: str, random: str) -> None:
     )
     parser.add_argument("--random-inputs", action="store_true", help=random)
     parser.add_argument("--seed", type=int, default=0, help="seed of --random-inputs (default 0)")
+
+
+def named_inputs(texts: Sequence[str]) -> dict[str, Path]:
+    """`--input`s, by name. Raises InputError for one that is not NAME=FILE."""
+    return dict(map(_named_input, texts))
+
+
+def _named_input(text: str) -> tuple[str, Path]:
+    name, separator, path = text.partition("=")
+    if not name or not separator or not path:
+        raise InputError(f"--input {text}: write it as NAME=FILE.npy")
+    return name, Path(path)
 
 
 def run_arguments(*, several: bool = False, device: str = _DEVICE) -> argparse.ArgumentParser:

@@ -19,12 +19,12 @@ from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import cannot_write, write_json_output
 from tapml.leftovers import temporary_folder
+from tapml.models import MINILM
 from tapml.reports.compiled import model_document, show_model
 from tapml.reports.progress import ProgressReport
 from tapml.suite import Suite
 from tapml.validation.operatorwise import passed
 
-_MINILM = "minilm"
 _TEXTS = ["A quick brown fox jumps over the lazy dog near the river bank.", "Good morning"]
 """Of different lengths: the model is made for all."""
 
@@ -101,7 +101,7 @@ def _suite(
         narrowed(suite.name, suite.program.symbols, ranges)
         yield suite
         return
-    if options.model == _MINILM:
+    if options.model == MINILM:
         # Of one length alone it would take no other text.
         options.one_by_one = True
         options.text = [*options.text, *_TEXTS]

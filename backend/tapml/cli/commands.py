@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from rich.console import Console
 
 from tapml.cache import cache_dir
-from tapml.cli.arguments import database_url
-from tapml.cli.decoder_arguments import check_model, decoder_options
+from tapml.cli.arguments import database_url, named_inputs
+from tapml.cli.decoder_arguments import check_files, check_model, decoder_options
 from tapml.cli.external import external
 from tapml.cli.memory_command import show_memory_plan
 from tapml.cli.outputs import Outputs, check_writable
@@ -27,7 +27,7 @@ from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
 from tapml.expressions import Symbol
-from tapml.files import write_json_output
+from tapml.files import check_file, write_json_output
 from tapml.reports.compiled import model_document, show_kernels, show_model
 from tapml.reports.fusion import fusion
 from tapml.reports.moves import moves_of
@@ -40,6 +40,7 @@ from tapml.server import Server
 from tapml.server.pairing import url_elsewhere
 from tapml.server.registry import detail
 from tapml.suite import Suite
+from tapml.suite.writer import check_place
 from tapml.text import counted, listed, one_line
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
@@ -61,7 +62,8 @@ def _carve_and_show(options: argparse.Namespace, console: Console, progress: Con
     with ProgressReport(progress) as report:
         suite = carved(options, options.output, report, name=options.name, overwrite=options.force)
     outputs = Outputs(progress)
-    outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite))
+    asked = options.compiler or ("auto" if options.tuned else "tvm")
+    outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite, compiler=asked))
     return outputs.exit_code(1 if suite.doubts else 0)
 
 
@@ -76,6 +78,7 @@ def carved(
 ) -> Suite:
     """A suite, by the options of `tapml carve`. `check` may raise, by the sizes that differ, before it is carved."""
     check_model(options)
+    check_files(options)
     return carved_by(
         options.model or str(options.hf),
         partial(_import, options),
@@ -140,17 +143,18 @@ def carved_by(
 ) -> Suite:
     """A suite of what `importer` gives, to which `functions` and `progress` are given. `model`: what it is called in
     sentences."""
+    # What is wrong with these is an error before the model is loaded, and before what loads it.
+    parse_specs(variants)
+    check_place(output, overwrite)
+    for path in tuned:
+        check_file(path, " (of --tuned)")
+    functions, folders = external(external_paths)
     # Late, as above.
     from tapml.carving.carve import carve as carve_model
     from tapml.carving.judge import require_oracle
     from tapml.compilers.choose import compilers_of
     from tapml.compilers.external.by_hand import ByHand
-    from tapml.suite.writer import check_place
 
-    # What is wrong with these is an error before the model is loaded.
-    parse_specs(variants)
-    check_place(output, overwrite)
-    functions, folders = external(external_paths)
     by_hand = ByHand(*folders)
     compilers = compilers_of(compiler, tuned)
     report.update("importing", 0, 1)
@@ -173,18 +177,6 @@ def carved_by(
         compilers=(by_hand, *compilers),
         progress=lambda phase, done, total: report.update(phase, done, total),
     )
-
-
-def named_inputs(texts: Sequence[str]) -> dict[str, Path]:
-    """`--input`s, by name. Raises InputError for one that is not NAME=FILE."""
-    return dict(map(_named_input, texts))
-
-
-def _named_input(text: str) -> tuple[str, Path]:
-    name, separator, path = text.partition("=")
-    if not name or not separator or not path:
-        raise InputError(f"--input {text}: write it as NAME=FILE.npy")
-    return name, Path(path)
 
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:

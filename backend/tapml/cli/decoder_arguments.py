@@ -6,8 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tapml.cli.arguments import ACTIVATIONS
+from tapml.cli.arguments import ACTIVATIONS, named_inputs
 from tapml.errors import InputError
+from tapml.files import check_file
+from tapml.models import MINILM, model_file
 from tapml.npy import read_npy
 
 DECODER = (
@@ -91,6 +93,23 @@ def check_model(options: argparse.Namespace) -> None:
         raise InputError("--quantise-text is what quantising is measured on: give --quantise, too, or leave it out")
     if options.source_ids is not None and options.source_file is not None:
         raise InputError("give --source-ids or --source-file, not both")
+
+
+def check_files(options: argparse.Namespace) -> None:
+    """Raise InputError where the model, or a file of inputs, is not there: what reads them takes seconds to load."""
+    if options.hf is not None:
+        if not options.hf.exists():
+            raise InputError(
+                f"{options.hf}: there is no such file: give a folder of transformers, a config.json, or a GGUF file"
+            )
+    elif options.model != MINILM:
+        model_file(options.model)
+    for path in options.inputs:
+        check_file(path)
+    for name, path in named_inputs(options.input).items():
+        check_file(path, f" (for input {name})")
+    for path in filter(None, (options.source_file, options.quantise_text)):
+        check_file(path)
 
 
 def decoder_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -98,6 +98,8 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
                 soft_wrap=True,
             )
         console.print(f"the field is served at {server.url} (Ctrl-C ends it)")
+        if options.pages is not None:
+            console.print(f"web pages are at {server.url}/pages/")
         console.print(f"its tunnel at {server.tunnel_url}")
         if server.link is not None:
             console.print(f"other processes by Redis at {server.link.shown}")

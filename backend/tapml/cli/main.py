@@ -11,6 +11,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from tapml.cli.endings import Ended, ending
 from tapml.cli.parser import command_parser
 from tapml.cli.streams import lasting_streams
 from tapml.errors import TapmlError
@@ -38,11 +39,15 @@ def _run(options: argparse.Namespace, console: Console, progress: Console) -> in
     try:
         # Late: a command loads what it needs, and `--help` nothing.
         module, _, name = options.run.partition(":")
-        code: int = getattr(import_module(f"tapml.cli.{module}"), name)(options, console, progress)
+        with ending():
+            code: int = getattr(import_module(f"tapml.cli.{module}"), name)(options, console, progress)
         return code
     except TapmlError as error:
         progress.print(f"tapml: {indented(str(error), '  ')}", style="red")
         return error.exit_code
+    except Ended as ended:
+        progress.print(f"tapml: ended by {ended.name}")
+        return ended.exit_code
     except KeyboardInterrupt:
         progress.print("tapml: interrupted")
         return 130

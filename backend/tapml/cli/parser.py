@@ -53,7 +53,7 @@ examples:
   tapml devices                                            what is connected, and what can be started here
 
 exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong command or input, or an
-output file that cannot be written, 130 interrupted
+output file that cannot be written, 130 interrupted, 143 ended by SIGTERM
 """
 
 

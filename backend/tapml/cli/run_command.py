@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from tapml.cli.arguments import one_device
-from tapml.cli.commands import named_inputs
+from tapml.cli.arguments import named_inputs, one_device
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
 from tapml.compiled.call import CompiledRun, call_of, function_of, name_of_function, planned_bytes, taken
@@ -24,7 +23,6 @@ from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import cannot_write, write_pieces
 from tapml.formats import validated
-from tapml.importing.inputs import InputSpec, gather_steps
 from tapml.jobs.run import RunOptions, check_capture, run_on_device
 from tapml.program.intervals import interval
 from tapml.reports.compiled import run_document, show_run
@@ -72,6 +70,9 @@ def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, 
         if options.inputs or options.input or options.random_inputs:
             raise InputError("--text makes all inputs: leave out --inputs, --input and --random-inputs")
         return [text_inputs(files, options.function, options.text)]
+    # Late: importing loads TVM, which takes seconds.
+    from tapml.importing.inputs import InputSpec, gather_steps
+
     function = function_of(files.model, options.function)
     specs = []
     for port in function.inputs:

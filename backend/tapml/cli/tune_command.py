@@ -7,7 +7,7 @@ import argparse
 from rich.console import Console
 
 from tapml.cli.commands import imported_by
-from tapml.cli.decoder_arguments import check_model
+from tapml.cli.decoder_arguments import check_files, check_model
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import acquire, elsewhere, interruptible, served
 from tapml.errors import InputError
@@ -21,6 +21,7 @@ _DEVICE = "node-dawn"
 def tune_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 0 where something was measured; 130 where Ctrl-C ended it early, with what was measured until then."""
     check_model(options)
+    check_files(options)
     check_writable(options.json)
     names = options.device or [_DEVICE]
     if len(names) > 1:

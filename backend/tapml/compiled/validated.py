@@ -30,17 +30,25 @@ def failed_somewhere(model: CompiledModel) -> list[str]:
 
 
 def unvalidated_text(model: CompiledModel, kernels: list[str], device: str, mend: str = _VALIDATE) -> str:
-    """What to tell whoever runs them: first of those that are known to be wrong somewhere. `mend`: how the others are
-    validated there."""
+    """What to tell whoever runs them: first of those that are known to be wrong somewhere, then of those that
+    devices lacked something for. `mend`: how the others are validated there."""
     failed = {kernel: _where_wrong(model, kernel) for kernel in kernels}
     wrong = [kernel for kernel in kernels if failed[kernel]]
-    unknown = [kernel for kernel in kernels if not failed[kernel]]
+    lacking = {kernel: _where_unsupported(model, kernel) for kernel in kernels if not failed[kernel]}
+    unsupported = [kernel for kernel, names in lacking.items() if names]
+    unknown = [kernel for kernel, names in lacking.items() if not names]
     parts = []
     if wrong:
         where = listed(sorted({name for kernel in wrong for name in failed[kernel]}), _NAMED)
         parts.append(
             f"{_some(wrong, model)} FAILED when validated on {where}: do not trust what the model gives; "
             "mend them (`tapml locate SUITE` says how they are wrong), validate the suite and build it again"
+        )
+    if unsupported:
+        where = listed(sorted({name for kernel in unsupported for name in lacking[kernel]}), _NAMED)
+        parts.append(
+            f"{_some(unsupported, model)} were unsupported when validated on {where} without "
+            f"{_needed(model, unsupported)}: validate the suite on a device that has what they need and build it again"
         )
     if unknown:
         parts.append(f"{_some(unknown, model)} are not validated on {device}: {mend}")
@@ -54,6 +62,17 @@ def _some(kernels: list[str], model: CompiledModel) -> str:
 
 def _where_wrong(model: CompiledModel, kernel: str) -> list[str]:
     return [found.device.name for found in model.validation if found.kernels.get(kernel) in _WRONG]
+
+
+def _where_unsupported(model: CompiledModel, kernel: str) -> list[str]:
+    return [found.device.name for found in model.validation if found.kernels.get(kernel) == "unsupported"]
+
+
+def _needed(model: CompiledModel, kernels: list[str]) -> str:
+    """What every device needs that is to run them, by name."""
+    # The last variant is the one that asks least.
+    least = [kernel.variants[-1].requires for kernel in model.kernels if kernel.kernel in kernels]
+    return ", ".join(sorted({feature for requires in least for feature in requires.features})) or "what they need"
 
 
 def _family_of(device: ValidatedDevice) -> str:

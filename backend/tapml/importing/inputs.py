@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.files import check_file
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.npy import MOST_BYTES, open_npz, read_npy
@@ -126,15 +127,14 @@ def _from_file(specs: Sequence[InputSpec], path: Path) -> RawStep:
         raise InputError(
             f"{path}: inputs are a .npz or a .safetensors file (a .npy goes with its name: --input NAME=FILE)"
         )
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+    check_file(path)
     try:
         with _safetensors(path) if path.suffix == ".safetensors" else _npz(path) as given:
             return _checked(specs, path.name, given)
     except InputError:
         raise
     except Exception as error:  # each reader has errors of its own
-        raise InputError(f"{path} is not a readable {path.suffix} file: {str(error)[:500]}") from error
+        raise InputError(f"{path} is not a readable {path.suffix} file: {str(error)[:500]}; write it again") from error
 
 
 @contextmanager
@@ -178,14 +178,15 @@ def _safetensors(path: Path) -> Iterator[_Given]:
 
 
 def _read_array(name: str, path: Path) -> Array:
-    if not path.is_file():
-        raise InputError(f"{path} (for input {name}): there is no such file")
+    check_file(path, f" (for input {name})")
     try:
         return read_npy(path)
     except OSError as error:
         raise InputError(f"{path} (for input {name}) cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise InputError(f"{path} (for input {name}) is not a readable .npy file: {error}") from error
+        raise InputError(
+            f"{path} (for input {name}) is not a readable .npy file: {error}; write it again with numpy.save"
+        ) from error
 
 
 def _checked(specs: Sequence[InputSpec], source: str, given: _Given) -> RawStep:
@@ -212,14 +213,44 @@ def _check_shape(spec: InputSpec, source: str, given: TensorType, sizes: dict[st
         return
     got = f"got {given}"
     if len(given.shape) != len(spec.shape):
-        raise InputError(f"{source}: expected {spec}, {got}")
+        raise InputError(f"{source}: expected {spec}, {got}: {_reshaped(spec, given)}")
     for dimension, size in zip(spec.shape, given.shape, strict=True):
         if isinstance(dimension, int) and dimension != size:
-            raise InputError(f"{source}: expected {spec}, {got}")
+            raise InputError(f"{source}: expected {spec}, {got}: {_reshaped(spec, given)}")
         if isinstance(dimension, str):
             known, where = sizes.setdefault(dimension, (size, spec.name))
             if known != size:
-                raise InputError(f"{source}: {dimension} is {known} in {where} but {size} in {spec.name} ({got})")
+                raise InputError(
+                    f"{source}: {dimension} is {known} in {where} but {size} in {spec.name} ({got}): give the same in "
+                    "both"
+                )
+
+
+def _reshaped(spec: InputSpec, given: TensorType) -> str:
+    """What to do about an array of another shape."""
+    wanted = spec.shape or ()
+    sizes = [size for size in wanted if isinstance(size, int)]
+    if sizes and len(given.shape) == len(wanted) - 1 and _fits(wanted, (1, *given.shape)):
+        return "give it an axis more, array[None]"
+    if len(sizes) == len(wanted) and sorted(sizes) == sorted(given.shape):
+        # Axes of one size stay in their order, such as height and width.
+        places: dict[int, list[int]] = {}
+        for axis, size in enumerate(given.shape):
+            places.setdefault(size, []).append(axis)
+        axes = ", ".join(str(places[size].pop(0)) for size in sizes)
+        return f"its axes lie in another order, array.transpose({axes}) may be it"
+    return f"give an array of {str(spec).removeprefix(f'{spec.name} ')}"
+
+
+def _fits(wanted: Sequence[int | str | None], sizes: Sequence[int]) -> bool:
+    return all(not isinstance(one, int) or one == size for one, size in zip(wanted, sizes, strict=True))
+
+
+def _values_of(dtype: np.dtype[Any]) -> str:
+    if dtype == np.bool_:
+        return "0 and 1"
+    limits = ml_dtypes.iinfo(dtype)
+    return f"whole numbers from {limits.min} to {limits.max}"
 
 
 def _converted(spec: InputSpec, source: str, array: Array) -> Array:
@@ -228,10 +259,13 @@ def _converted(spec: InputSpec, source: str, array: Array) -> Array:
     if array.dtype == wanted:
         return np.asarray(array, order="C")
     if (kind := _kind(wanted)) is None or kind != _kind(array.dtype):
-        raise InputError(f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}")
+        raise InputError(
+            f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}: give an array of {spec.dtype}, such as "
+            f"array.astype({spec.dtype!r}) where its values mean the same"
+        )
     converted = array.astype(wanted)
     if kind == "integer" and not _same(converted, array):
-        raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}")
+        raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}: give {_values_of(wanted)}")
     return np.asarray(converted, order="C")
 
 

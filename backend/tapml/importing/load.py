@@ -13,7 +13,7 @@ from tapml.errors import InputError, ToolchainError
 from tapml.importing.inputs import gather_steps
 from tapml.importing.model import Functions, ImportedModel, Progress, Replace
 from tapml.memory import give_back, only_new_garbage
-from tapml.text import meant
+from tapml.models import MINILM, model_file
 
 
 @only_new_garbage()
@@ -49,7 +49,7 @@ def import_model(
     if loop_limit is not None and loop_limit < 1:
         raise InputError(f"a limit of {loop_limit} turns of a loop leaves none: give 1 or more")
     given = bool(input_files or input_arrays)
-    if model == "minilm":
+    if model == MINILM:
         if loop_limit is not None:
             raise InputError("minilm has no loops: leave out --loop-limit")
         if given or random_inputs:
@@ -58,14 +58,9 @@ def import_model(
 
         return _imported(model, quantise, lambda replaced: import_minilm(texts, progress, one_by_one, replaced))
 
-    path = Path(model)
-    if path.suffix not in (".onnx", ".pt2"):
-        like = meant(model, ("minilm",)) or ";"
-        raise InputError(f"{model}: not a model tapml can read{like} give minilm, a .onnx or a .pt2 file")
+    path = model_file(model)
     if texts or one_by_one:
         raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
-    if not path.is_file():
-        raise InputError(f"{model}: there is no such file")
     import_file: Callable[..., ImportedModel]
     if path.suffix == ".onnx":
         from tapml.importing.onnx_model import import_onnx

@@ -17,6 +17,9 @@ from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
 CONTROL_FLOW = ("If", "Loop", "Scan")
 """Operators that hold graphs."""
 
+_AGAIN = ": copy it again, or export the model again; onnx.checker.check_model says whether a file is whole"
+"""What to do about a file that is damaged."""
+
 
 def read(path: Path) -> Any:
     """The model, without the contents of external data files. Raises InputError where the file or
@@ -31,22 +34,22 @@ def read(path: Path) -> Any:
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such file") from error
     except Exception as error:  # protobuf has its own errors
-        raise InputError(f"{path} is not a valid ONNX file: {error}") from error
+        raise InputError(f"{path} is not a valid ONNX file: {error}{_AGAIN}") from error
     if not model.ir_version or not model.graph.output:
-        raise InputError(f"{path} is not a valid ONNX file: it holds no graph")
+        raise InputError(f"{path} is not a valid ONNX file: it holds no graph{_AGAIN}")
     if model.functions:
         from onnx import inliner
 
         try:
             model = inliner.inline_local_functions(model)
         except Exception as error:  # C++ exceptions of its own
-            raise InputError(f"{path} is not a valid ONNX file: {error}") from error
+            raise InputError(f"{path} is not a valid ONNX file: {error}{_AGAIN}") from error
     check_tensors(model, path)
     for node in nodes(model.graph):
         # protobuf gives bytes for what is no UTF-8.
         if not isinstance(node.op_type, str) or not isinstance(node.domain, str):
             raise InputError(
-                f"{path} is not a valid ONNX file: the operator {node.op_type!r} has a name that is no text"
+                f"{path} is not a valid ONNX file: the operator {node.op_type!r} has a name that is no text{_AGAIN}"
             )
     return model
 

@@ -38,18 +38,34 @@ def pad(builder: Expr, inputs: Operands, attributes: Mapping[str, Any]) -> Any:
         raise InputError(f"Pad has no mode {mode!r}")
     dtype = tensor_dtype(data.ty)
     operands = [data]
+    tables: dict[int, int] = {}
     if mode == "constant":
         found = relax.const(attributes.get("value", 0.0), dtype) if value is None else value
         operands.append(builder.emit(op.reshape(found, [])) if getattr(found.ty, "ndim", 0) else found)
     elif mode in ("reflect", "wrap"):
-        # By a table: TVM drops the number in (i + 4) % 5 where i is itself a remainder.
-        for axis, size in enumerate(fixed_shape(data, f"Pad ({mode})")):
-            if before[axis] or after[axis]:
-                operands.append(relax.const(_sources(size, before[axis], after[axis], mode)))
+        for axis, size in enumerate(inputs.shape()):
+            front, behind = before[axis], after[axis]
+            if not front and not behind:
+                continue
+            # By a table: TVM drops the number in (i + 4) % 5 where i is itself a remainder.
+            if isinstance(size, int):
+                tables[axis] = len(operands)
+                operands.append(relax.const(_sources(size, front, behind, mode)))
+            else:
+                _require_room(inputs, size + min(front, 0) + min(behind, 0), max(front, behind), mode)
     sizes = [size + front + behind for size, front, behind in zip(data.ty.shape, before, after, strict=True)]
     if any(int(getattr(size, "value", 1)) < 0 for size in sizes):
         raise InputError(f"Pad by {widths} takes away more than there is")
-    return as_dtype(builder, call(builder, _padded, operands, before, after, mode, name="pad"), dtype)
+    return as_dtype(builder, call(builder, _padded, operands, before, after, mode, tables, name="pad"), dtype)
+
+
+def _require_room(inputs: Operands, left: Any, most: int, mode: str) -> None:
+    """Along an axis of any size what is mirrored, or taken from the other side, is taken once: that becomes the range
+    of its size. ONNX Runtime refuses to mirror more."""
+    if not inputs.sizes.holds(left > most if mode == "reflect" else left >= most):
+        raise InputError(
+            f"{inputs.place} adds {most} elements ({mode}) and has {left} to take them from: give inputs of one size"
+        )
 
 
 def _sources(size: int, before: int, after: int, mode: Any) -> Any:
@@ -59,17 +75,22 @@ def _sources(size: int, before: int, after: int, mode: Any) -> Any:
 
 
 def _padded(data: Any, *rest: Any) -> Any:
-    *others, before, after, mode = rest
+    *others, before, after, mode, tables = rest
     moved = [axis for axis in range(len(data.shape)) if before[axis] or after[axis]]
     values = others if mode == "constant" else []
-    tables = dict(zip(moved, others, strict=True)) if mode in ("reflect", "wrap") else {}
 
     def source(place: Any, axis: int) -> Any:
-        """Where an element lies, or the next one to it, among those that are left."""
+        """Where an element comes from, or lies, or the next one to it, among those that are left."""
         if axis in tables:
-            return tables[axis](place)
+            return others[tables[axis] - 1](place)
         size = data.shape[axis] + min(before[axis], 0) + min(after[axis], 0)
-        return within(place - max(before[axis], 0), size) - min(before[axis], 0)
+        at = place - max(before[axis], 0)
+        if mode == "reflect":
+            at = tirx.max(at, -at)
+            at = tirx.min(at, 2 * (size - 1) - at)
+        elif mode == "wrap":
+            at = tirx.Select(at < 0, at + size, tirx.Select(at >= size, at - size, at))
+        return within(at, size) - min(before[axis], 0)
 
     def element(*at: Any) -> Any:
         found = data(*(source(place, axis) if axis in moved else place for axis, place in enumerate(at)))

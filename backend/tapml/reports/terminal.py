@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -181,9 +181,9 @@ def _banner(console: Console, document: Header) -> None:
         console.print(one_line(text, 5000), style="yellow")
 
 
-def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
+def show_suite(console: Console, suite: Suite, *, tests: bool = False, compiler: str | None = None) -> None:
     """`tapml show`: provenance, graph, kernels with the compilers that made them, tests, sizes. `tests`: all ids, not
-    only as many as fit on a kernel's line."""
+    only as many as fit on a kernel's line. `compiler`: what was asked for, where that is known."""
     manifest = suite.manifest
     model = manifest["model"]
     warn_synthetic(console, suite.synthetic)
@@ -212,10 +212,10 @@ def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
     rows += [("generation", generation_text(suite.generation))] if suite.generation else []
     rows += [("note", note) for note in model.get("notes", [])]
     rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
-    made_by = {name: _made_by(suite.bundle(name)) for name in suite.kernels}
+    makers = {name: _makers(suite.bundle(name)) for name in suite.kernels}
+    rows.append(("compiler", _compiler_text(makers, compiler)))
     # A column only where it tells kernels apart.
-    several = len(set(made_by.values())) > 1
-    rows += [] if several else [("compiler", next(iter(made_by.values()), "-"))]
+    several = len(set(makers.values())) > 1
     show_facts(console, ((name, one_line(text, 2000)) for name, text in rows))
     console.print()
     numbers = ("nodes", "sum of", "workgroup")
@@ -232,7 +232,7 @@ def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
         remarks = ["no WGSL" if bundle["unsupported"] else "", "edited" if name in edited else "", variants]
         kernels.add_row(
             name,
-            *([made_by[name]] if several else []),
+            *([", ".join(makers[name]) or "-"] if several else []),
             str(len(suite.graph.nodes_of(name))),
             str(bundle["numerics"]["accumulation_length"]),
             "x".join(map(str, base["workgroup_size"])) if base else "-",
@@ -246,9 +246,23 @@ def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
     _show_tests(console, suite, everything=tests)
 
 
-def _made_by(bundle: Mapping[str, Any]) -> str:
-    """The compiler's name; documents of version 1 do not say it, and nobody but TVM could."""
-    return "-" if bundle["unsupported"] else str(bundle["compiler"]["name"] or "tvm")
+def _makers(bundle: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who made a kernel's variants. Documents of version 1 do not say it, and nobody but TVM could."""
+    own = bundle["compiler"]["name"] or "tvm"
+    return tuple(dict.fromkeys(str(variant.get("compiler") or own) for variant in bundle["variants"]))
+
+
+def _compiler_text(makers: Mapping[str, Sequence[str]], asked: str | None) -> str:
+    """What was asked for, and where several made kernels, or another one did, how many are whose."""
+    counts = Counter(name for names in makers.values() for name in names)
+    if not counts or [*counts] == [asked]:
+        return asked or "-"
+    if len(counts) == 1 and counts.total() == len(makers):
+        text = next(iter(counts)) if asked is None else f"all kernels by {next(iter(counts))}"
+    else:
+        parts = (f"{count} by {name}" for name, count in counts.most_common())
+        text = f"of {counted(len(makers), 'kernel')} {', '.join(parts)}"
+    return text if asked is None else f"{asked}: {text}"
 
 
 def _show_tests(console: Console, suite: Suite, *, everything: bool) -> None:

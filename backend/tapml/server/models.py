@@ -14,6 +14,7 @@ from tapml.compiled.files import DOCUMENT, CompiledFiles, is_compiled
 from tapml.compiled.model import CompiledFunction, Port
 from tapml.errors import InputError
 from tapml.folder import FileMissing, Folder
+from tapml.results.verdicts import FAILING
 from tapml.text import one_line
 
 MOST_MODELS = 500
@@ -164,7 +165,8 @@ def _summary_of(files: CompiledFiles, *, single: bool) -> dict[str, Any]:
             {
                 "device": found.device.name,
                 "passed": sum(verdict == "pass" for verdict in found.kernels.values()),
-                "failing": [kernel for kernel, verdict in found.kernels.items() if verdict != "pass"],
+                "failing": [kernel for kernel, verdict in found.kernels.items() if verdict in FAILING],
+                "unsupported": [kernel for kernel, verdict in found.kernels.items() if verdict == "unsupported"],
             }
             for found in model.validation
         ],

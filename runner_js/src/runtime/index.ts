@@ -9,8 +9,9 @@ import { toTapmlError } from "./errors";
 import { LoadedModel } from "./model";
 import { checkModules } from "./modules";
 import { checkOptions } from "./options";
+import { chooseVariants } from "./pipelines";
 import { openSource } from "./source";
-import { checkValidated } from "./validated";
+import { doubtOf } from "./validated";
 
 export type * from "./api";
 export { type Kind, TapmlError } from "./error";
@@ -30,9 +31,15 @@ export async function load(url: string, options: LoadOptions = {}): Promise<Mode
   const source = await openSource(String(url), get, cache, signal);
   const document = checked(url, source.document);
   checkModules(document, options.modules ?? {});
-  checkValidated(document, options.unvalidated ?? "warn");
+  const doubt = doubtOf(document, options.unvalidated ?? "warn");
   const model = new LoadedModel(document, source, options);
   try {
+    if (doubt) {
+      // A kernel that cannot run here, for want of shader-f16, say, is told as that: validating it would not help.
+      chooseVariants(document, (await place).gpu);
+      if (options.unvalidated === "refuse") throw doubt;
+      console.warn(doubt.message);
+    }
     await model.prepare(options, place);
   } catch (cause) {
     throw toTapmlError(cause);

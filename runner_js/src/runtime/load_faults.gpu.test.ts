@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
+import { Gpu } from "../hal/gpu";
 import { without } from "../profiles/adapters";
 import { changed } from "../profiles/profiles";
 import { ADD, COUNTER, modelOf, range } from "../testing/compiled";
@@ -177,6 +178,34 @@ describe("loading", () => {
     expect(await fault(models.open(served, { unvalidated: "refuse" }))).toContain(
       "1 of 2 kernels, double, failed when they were validated on node: what the model gives is not to be trusted",
     );
+  });
+
+  it("says what a device lacked that kernels were validated on, and what this one lacks", async () => {
+    const half = { features: ["shader-f16"], limits: {} };
+    const served = await modelOf({
+      ...ADD,
+      kernels: (ADD.kernels ?? []).map((one) => ({ ...one, requires: half })),
+    });
+    const adapter = { vendor: "", architecture: "", device: "", description: "" };
+    const device = { name: "node-dawn 0.6.2", runtime: "node", user_agent: "", adapter };
+    served.document.validation.push({ device, kernels: { add: "unsupported", double: "unsupported" } });
+    const { gpu } = await countedGpu();
+    // Whatever the GPU of the tests has.
+    const { capabilities } = gpu;
+    const rich = new Gpu(gpu.device, { ...capabilities, features: [...capabilities.features, "shader-f16"] });
+    expect(await fault(models.open(served, { device: rich, unvalidated: "refuse" }))).toBe(
+      "unvalidated: 2 of 2 kernels, add, double, were unsupported when they were validated on node, by a device " +
+        "without shader-f16: validate the suite on a device like this one and build it again",
+    );
+    const poor = await countedGpu({}, (gpu) => changed(gpu, without("shader-f16")));
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    for (const unvalidated of ["refuse", "warn"] as const) {
+      expect(await fault(models.open(served, { device: poor.gpu, unvalidated }))).toContain(
+        "unsupported: kernel add: needs the feature shader-f16, which this device lacks",
+      );
+    }
+    expect(warn).not.toHaveBeenCalled();
+    for (const { device } of [rich, poor.gpu]) device.destroy();
   });
 });
 

@@ -1,45 +1,58 @@
-import type { CompiledModel, Validation } from "../compiled/generated/model";
+import type { CompiledKernel, CompiledModel, Validation } from "../compiled/generated/model";
 import { browserName } from "../platform/browser_name";
 import { TapmlError } from "./error";
 
 const MOST_NAMED = 3;
 
-/** What became of the kernels in this browser is in the model: refuses or warns where one is not known to be right here. */
-export function checkValidated(
+/** Why the model is not known to be right in this browser, by what became of its kernels there; null where it is. */
+export function doubtOf(
   { kernels, validation }: CompiledModel,
   unvalidated: "refuse" | "warn" | "ignore",
-): void {
+): TapmlError | null {
   if (!["refuse", "warn", "ignore"].includes(unvalidated)) {
     throw new TapmlError("input", `unvalidated is ${unvalidated}`, "give refuse, warn or ignore");
   }
-  if (unvalidated === "ignore") return;
+  if (unvalidated === "ignore") return null;
   const here = withoutVersion(whereThisRuns().name);
   const there = validation.filter(({ device }) => familyOf(device) === here);
-  const missing = kernels.map(({ kernel }) => kernel).filter((kernel) => !passed(kernel, there));
-  if (!missing.length) return;
-  const wrong = missing.filter((kernel) => verdictsOf(kernel, there).some(isWrong));
-  const named = wrong.length ? wrong : missing;
-  const more =
-    named.length > MOST_NAMED ? `, ${named.slice(0, MOST_NAMED).join(", ")}, ...` : `, ${named.join(", ")},`;
-  const some = `${named.length} of ${kernels.length} kernels${more}`;
-  const error = wrong.length
-    ? new TapmlError(
-        "unvalidated",
-        `${some} failed when they were validated on ${here}: what the model gives is not to be trusted`,
-        "mend them, validate the suite and build it again",
-      )
-    : new TapmlError(
-        "unvalidated",
-        `${some} are not validated on ${here}`,
-        "build it with `tapml build --device` and this browser, or validate the suite there and build it again",
-      );
-  if (unvalidated === "refuse") throw error;
-  console.warn(error.message);
+  const verdicts = (one: CompiledKernel) => verdictsOf(one.kernel, there);
+  const missing = kernels.filter((one) => !passed(verdicts(one)));
+  const wrong = missing.filter((one) => verdicts(one).some(isWrong));
+  const unknown = missing.filter((one) => !verdicts(one).includes("unsupported"));
+  const some = (named: readonly CompiledKernel[]) => {
+    const names = named.slice(0, MOST_NAMED).map(({ kernel }) => kernel);
+    const more = named.length > MOST_NAMED ? ", ..." : ",";
+    return `${named.length} of ${kernels.length} kernels, ${names.join(", ")}${more}`;
+  };
+  const doubt = (sentence: string, fix: string) => new TapmlError("unvalidated", sentence, fix);
+  if (wrong.length) {
+    return doubt(
+      `${some(wrong)} failed when they were validated on ${here}: what the model gives is not to be trusted`,
+      "mend them, validate the suite and build it again",
+    );
+  }
+  if (unknown.length) {
+    return doubt(
+      `${some(unknown)} are not validated on ${here}`,
+      "build it with `tapml build --device` and this browser, or validate the suite there and build it again",
+    );
+  }
+  if (!missing.length) return null;
+  return doubt(
+    `${some(missing)} were unsupported when they were validated on ${here}, by a device without ${neededBy(missing)}`,
+    "validate the suite on a device like this one and build it again",
+  );
+}
+
+/** What every device needs that is to run them, by name. */
+function neededBy(kernels: readonly CompiledKernel[]): string {
+  // The last variant is the one that asks least.
+  const features = kernels.flatMap(({ variants }) => variants.at(-1)?.requires.features ?? []);
+  return [...new Set(features)].sort().join(", ") || "what they need";
 }
 
 /** Somewhere, and wrong nowhere. */
-function passed(kernel: string, validations: readonly Validation[]): boolean {
-  const verdicts = verdictsOf(kernel, validations);
+function passed(verdicts: readonly (string | undefined)[]): boolean {
   return verdicts.includes("pass") && !verdicts.some(isWrong);
 }
 

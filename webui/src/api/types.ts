@@ -72,7 +72,7 @@ export interface ModelSummary {
   tokenizer: boolean;
   doubts: string[];
   edited: string[];
-  validation: { device: string; passed: number; failing: string[] }[];
+  validation: { device: string; passed: number; failing: string[]; unsupported: string[] }[];
   /** What is wrong with a file that no page loads. */
   incomplete: string | null;
 }

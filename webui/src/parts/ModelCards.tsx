@@ -95,7 +95,7 @@ function Validation(props: { model: ModelSummary }) {
   if (validation.length === 0) return <p class="muted latest">Validated on no device.</p>;
   return (
     <ul class="stack tight latest" aria-label="Validated on">
-      {validation.map(({ device, passed, failing }) => (
+      {validation.map(({ device, passed, failing, unsupported }) => (
         <li key={device}>
           <span class="latest-device">{device}</span>
           <VerdictBadge
@@ -103,6 +103,9 @@ function Validation(props: { model: ModelSummary }) {
             word={`${passed} of ${count(kernels, "kernel")} pass`}
           />
           {failing.length > 0 && <span class="muted">{named(failing)}</span>}
+          {unsupported.length > 0 && (
+            <span class="muted">unsupported, for the device lacks what they need: {named(unsupported)}</span>
+          )}
         </li>
       ))}
     </ul>
