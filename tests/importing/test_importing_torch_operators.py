@@ -11,6 +11,7 @@ import pytest
 
 from tapml.errors import InputError
 from tapml.importing import import_model
+from tapml.importing.torch_resize import _cubic, _linear
 
 pytestmark = pytest.mark.torch
 
@@ -204,6 +205,9 @@ def in_parts() -> dict[str, Expression]:
         "of the same memory": lambda x, i, j, k, b, n: x.as_strided((3, 4), (30, 2), 1),
         "elu's kin": lambda x, i, j, k, b, n: functional.selu(x) + functional.celu(x, 0.5) + functional.rrelu(x),
         "batch norm in training": lambda x, i, j, k, b, n: functional.batch_norm(x, None, None, training=True),
+        "transposed volumes": lambda x, i, j, k, b, n: functional.conv_transpose3d(
+            x[None, :, None], torch.ones(4, 3, 2, 1, 3) / 4, x[0, 0], 2, (1, 0, 1), (1, 0, 1), 2, (1, 1, 2)
+        ),
         "bilinear forms": lambda x, i, j, k, b, n: functional.bilinear(x[0], x[1], x[:2, :1].expand(2, 6, 6)),
         "spread and mean": lambda x, i, j, k, b, n: (
             torch.var_mean(x, 1)[0] + torch.erfc(x[:, 0]) + torch.hypot(x, x)[:, 0]
@@ -253,6 +257,22 @@ def test_a_few_numbers_make_no_large_constant(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("tapml.importing.constants.MOST_BYTES", 30000)
     with pytest.raises(InputError, match=r"the operator relax.arange makes a constant of 5000 elements, 0 MB"):
         import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "in.npz"])
+
+
+@pytest.mark.parametrize(("extent", "size", "factor"), [(517, 801, None), (10, 13, 1.3), (1, 5, None), (3, 7, None)])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_are_resized_by_pytorchs_own_weights(
+    extent: int, size: int, factor: float | None, corners: bool, mode: str
+) -> None:
+    import torch
+
+    resize = getattr(torch.ops.aten, f"upsample_{mode}2d").default
+    wanted = resize(torch.eye(extent)[None, None], [extent, size], corners, None, factor)[0, 0].numpy()
+    found = np.zeros((extent, size), np.float32)
+    for places, weights in (_linear if mode == "bilinear" else _cubic)(extent, size, factor, corners):
+        found[places.astype(int), np.arange(size)] += 1 if weights is None else weights
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("made", [indices, arithmetic, pooling, pytest.param(in_parts, marks=pytest.mark.slow), pairs])
