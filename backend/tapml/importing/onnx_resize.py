@@ -149,7 +149,7 @@ class _Line:
         if mode == "asymmetric":
             return np.divide(x, scale)
         if mode == "tf_half_pixel_for_nn":
-            return np.divide(x + number(0.5), scale)
+            return np.divide(np.add(x, number(0.5)), scale)
         if mode == "align_corners":
             return np.divide(x * last, exact - number(1)) if exact != 1 else np.zeros_like(x)
         if mode == "tf_crop_and_resize":
