@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.relax import op
 
@@ -38,6 +39,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         "cond": _both_branches,
         "convolution.default": _convolution,
         "empty.memory_format": _empty,
+        "native_group_norm.default": _group_norm,
         "view.default": _reshape,
         "reshape.default": _reshape,
     }
@@ -89,6 +91,17 @@ def _transposed_volumes(node: Any, importer: Any) -> Any:
     if bias is None:
         return made
     return emit(op.add(made, op.astype(op.reshape(bias, (1, -1, 1, 1, 1)), "float32")))
+
+
+def _group_norm(node: Any, importer: Any) -> Any:
+    """TVM's own knows none without a weight and a bias."""
+    data, weight, bias, _, channels, _, groups, epsilon = importer.retrieve_args(node)
+    dtype = str(data.ty.dtype)
+    weight = relax.const(np.ones(channels, dtype)) if weight is None else weight
+    bias = relax.const(np.zeros(channels, dtype)) if bias is None else bias
+    axes = [*range(2, data.ty.ndim)]
+    normed = op.nn.group_norm(data, weight, bias, groups, channel_axis=1, axes=axes, epsilon=epsilon)
+    return importer.block_builder.emit(normed)
 
 
 def _reshape(node: Any, importer: Any) -> Any:
