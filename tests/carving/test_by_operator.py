@@ -154,6 +154,25 @@ def test_how_large_the_numbers_of_a_mask_are_is_no_fault(tmp_path: Path) -> None
     assert checked(model) == []
 
 
+class Half(nn.Module):
+    """In float16: attention, whose values are float32 until the layer behind it rounds them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k, self.v, self.o = (nn.Linear(16, 16) for _ in range(4))
+        self.half()
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (layer(x.half()).view(1, 8, 2, 8).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(mixed.transpose(1, 2).reshape(8, 16)).float()
+
+
+def test_an_oracle_that_rounds_earlier_is_no_fault(tmp_path: Path) -> None:
+    assert checked(exported(tmp_path, Half())) == []
+
+
 def one_by_one(folder: Path, nodes: list[onnx.NodeProto], x: np.ndarray, *outputs: str) -> ImportedModel:
     value = helper.make_tensor_value_info("x", 1, list(x.shape))
     graph = helper.make_graph(nodes, "g", [value], [onnx.ValueInfoProto(name=name) for name in outputs])

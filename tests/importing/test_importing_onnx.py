@@ -136,6 +136,18 @@ def test_an_input_of_nan_is_noted(save_onnx: Callable[..., Path], tmp_path: Path
     assert notes == ["1 of the 4 elements of input x of x.npz are NaN: what they reach is not tested"]
 
 
+@pytest.mark.parametrize("places", ["half_pixel", "align_corners", "asymmetric"])
+def test_cubic_weights_are_rounded_as_the_oracle_rounds_them(
+    save_onnx: Callable[..., Path], matches: Callable[..., None], tmp_path: Path, places: str
+) -> None:
+    """So that images of sizes that divide nothing are not taken for wrong."""
+    resized = node("Resize", ["x", "", "", "sizes"], ["y"], mode="cubic", coordinate_transformation_mode=places)
+    shape, sizes = (1, 2, 30, 24), np.array([1, 2, 50, 37])
+    path = save_onnx([resized], [("x", "float32", shape)], [("y", "float32", sizes.tolist())], {"sizes": sizes})
+    np.savez(tmp_path / "in.npz", x=np.random.default_rng(0).standard_normal(shape, np.float32))
+    matches(import_model(str(path), input_files=[tmp_path / "in.npz"]))
+
+
 def test_branch_on_a_shape_is_resolved(save_onnx: Callable[..., Path], matches: Callable[..., None]) -> None:
     def branch(operator: str, name: str) -> Any:
         out = helper.make_tensor_value_info(name, 1, [None])

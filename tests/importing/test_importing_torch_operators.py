@@ -11,6 +11,8 @@ import pytest
 
 from tapml.errors import InputError
 from tapml.importing import import_model
+from tapml.importing.torch_resize import _cubic, _linear
+from tapml.lowering.lower import lower
 
 pytestmark = pytest.mark.torch
 
@@ -204,6 +206,12 @@ def in_parts() -> dict[str, Expression]:
         "of the same memory": lambda x, i, j, k, b, n: x.as_strided((3, 4), (30, 2), 1),
         "elu's kin": lambda x, i, j, k, b, n: functional.selu(x) + functional.celu(x, 0.5) + functional.rrelu(x),
         "batch norm in training": lambda x, i, j, k, b, n: functional.batch_norm(x, None, None, training=True),
+        "groups as they are": lambda x, i, j, k, b, n: (
+            functional.group_norm(x, 5) + functional.group_norm(x, 1, x[0, :, 0])
+        ),
+        "transposed volumes": lambda x, i, j, k, b, n: functional.conv_transpose3d(
+            x[None, :, None], torch.ones(4, 3, 2, 1, 3) / 4, x[0, 0], 2, (1, 0, 1), (1, 0, 1), 2, (1, 1, 2)
+        ),
         "bilinear forms": lambda x, i, j, k, b, n: functional.bilinear(x[0], x[1], x[:2, :1].expand(2, 6, 6)),
         "spread and mean": lambda x, i, j, k, b, n: (
             torch.var_mean(x, 1)[0] + torch.erfc(x[:, 0]) + torch.hypot(x, x)[:, 0]
@@ -253,6 +261,61 @@ def test_a_few_numbers_make_no_large_constant(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("tapml.importing.constants.MOST_BYTES", 30000)
     with pytest.raises(InputError, match=r"the operator relax.arange makes a constant of 5000 elements, 0 MB"):
         import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "in.npz"])
+
+
+def test_layers_that_tvm_lacks_have_kernels(tmp_path: Path) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.up = torch.nn.GroupNorm(2, 4, affine=False), torch.nn.ConvTranspose3d(4, 3, 2, stride=2)
+
+        def forward(self, x: Any) -> Any:
+            return self.up(self.norm(x))
+
+    given = torch.ones(1, 4, 2, 3, 2)
+    torch.export.save(torch.export.export(Model().eval(), (given,)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "in.npz", x=given.numpy())
+    model = import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "in.npz"])
+    assert [found.name for found in lower(model.module, 1).operators if found.external is not None] == []
+
+
+def test_what_pytorch_leaves_undefined_is_held_against_nothing(tmp_path: Path) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.nn.functional.pad(x, (1, 2), mode="circular")
+
+    torch.export.save(torch.export.export(Model(), (torch.ones(1, 2, 5),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 2, 5), np.float32))
+    model = import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "in.npz"])
+    assert model.in_detail is not None
+    torch.use_deterministic_algorithms(True)  # whatever is in memory is NaN then
+    try:
+        values = model.in_detail().steps[0].expected
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert values is not None
+    assert len(values) > 1
+    assert all(np.isfinite(array).all() for array in values)
+
+
+@pytest.mark.parametrize(("extent", "size", "factor"), [(517, 801, None), (10, 13, 1.3), (1, 5, None), (3, 7, None)])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_are_resized_by_pytorchs_own_weights(
+    extent: int, size: int, factor: float | None, corners: bool, mode: str
+) -> None:
+    import torch
+
+    resize = getattr(torch.ops.aten, f"upsample_{mode}2d").default
+    wanted = resize(torch.eye(extent)[None, None], [extent, size], corners, None, factor)[0, 0].numpy()
+    found = np.zeros((extent, size), np.float32)
+    for places, weights in (_linear if mode == "bilinear" else _cubic)(extent, size, factor, corners):
+        found[places.astype(int), np.arange(size)] += 1 if weights is None else weights
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("made", [indices, arithmetic, pooling, pytest.param(in_parts, marks=pytest.mark.slow), pairs])

@@ -19,6 +19,7 @@ from tapml.cli.parser import command_parser
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model, import_unweighted
 from tapml.importing.quantise import MODES, Q4F16, Q8, pack
+from tapml.lowering.lower import lower
 
 
 def imported(folder: Path, mode: str = "q4f16") -> ImportedModel:
@@ -206,6 +207,25 @@ def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None], dtyp
     assert model.again is not None
     again = model.again()[0][0]
     np.testing.assert_allclose(again, (model.steps[0].expected or [again + 1])[0], atol=atol)
+
+
+@pytest.mark.torch
+def test_sizes_of_two_axes_that_a_product_takes_as_one(tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    layer = torch.nn.Linear(36, 40)
+    sizes = {"input": {0: torch.export.Dim("images", max=8), 1: torch.export.Dim("places", max=64)}}
+    program = torch.export.export(layer, (torch.zeros(2, 5, 36),), dynamic_shapes=sizes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    given = [tmp_path / "first.npz", tmp_path / "second.npz"]
+    for path, shape in zip(given, [(2, 5, 36), (3, 4, 36)], strict=True):
+        np.savez(path, input=normal(*shape))
+    model = import_model(str(tmp_path / "model.pt2"), input_files=given, quantise="q8")
+    lowered = lower(model.module, 1, model.symbols)
+    (operator,) = [found for found in lowered.operators if "q8_matmul" in found.name]
+    assert [symbol.name for symbol in operator.symbols] == ["input_0", "input_1"]
+    model = import_model(str(tmp_path / "model.pt2"), input_files=given[:1], quantise="q8")
+    matches(model, atol=3e-5)
 
 
 @pytest.mark.torch

@@ -107,7 +107,8 @@ class ByOperator:
         called = Called(model, graph, group, values)
         got, wanted = called.array(group.value), pair.array
         assert wanted is not None
-        unit = max(UNIT.get(str(got.dtype), 0.0), self._reference.model.unit or 0.0)
+        # Where ours is float32 until what follows rounds it, the oracle's of float16 is rounded already.
+        unit = max(UNIT.get(str(got.dtype), 0.0), pair.unit, self._reference.model.unit or 0.0)
         unit = 0.0 if got.dtype.kind in "biu" else unit
         places = worst(got, wanted, _COPIED * unit if group.exact(model) else unit)
         if places is not None and Sampled(model, group, given, got, wanted, unit).explained(places):
@@ -155,6 +156,7 @@ class _Waiting:
             if pairs[value].array is None:
                 self._by_said.setdefault(pairs[value].said, []).append(value)
         self._arrays: dict[str, Array] = {}
+        self._units: dict[str, float] = {}
 
     def known(self) -> Iterator[tuple[Group, Paired, dict[str, Array]]]:
         """The groups that wait for no value of the oracle's but what it expects of the model."""
@@ -163,6 +165,7 @@ class _Waiting:
     def arrived(self, said: str, array: Array) -> Iterator[tuple[Group, Paired, dict[str, Array]]]:
         """The groups that waited for this value, and for nothing else."""
         arrays = self.run.arrays
+        self._units.update(dict.fromkeys(self._by_said.get(said, ()), UNIT.get(str(array.dtype), 0.0)))
         yield from self._ready({value: like(array, arrays[value]) for value in self._by_said.pop(said, [])})
 
     def _ready(self, found: dict[str, Array]) -> Iterator[tuple[Group, Paired, dict[str, Array]]]:
@@ -174,7 +177,8 @@ class _Waiting:
             if missing:
                 continue
             given = {v: self._arrays[v] if v in self._pairs else self.run.arrays[v] for v in group.inputs}
-            yield group, Paired(self._pairs[group.value].said, self._arrays[group.value]), given
+            value = group.value
+            yield group, Paired(self._pairs[value].said, self._arrays[value], self._units.get(value, 0.0)), given
             for value in {group.value, *group.inputs} & self._readers.keys():
                 self._readers[value] -= 1
                 if not self._readers[value]:

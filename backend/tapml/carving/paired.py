@@ -85,10 +85,11 @@ def digest(array: Array) -> bytes:
 @dataclass(frozen=True)
 class Paired:
     """A value of the oracle's: what it is for people, and what it is in the shape and dtype of ours, where that is
-    known already."""
+    known already. `unit`: of the dtype that the oracle has it in, which may be coarser than that of ours."""
 
     said: str
     array: Array | None = None
+    unit: float = 0.0
 
 
 def like(array: Array, own: Array) -> Array:

@@ -1,7 +1,7 @@
 """ONNX's Resize, axis by axis: each element of the result is a weighted sum of few elements of the data.
 
-Places and weights are computed at import, in float64, by the formulas of ONNX's specification (operator Resize); what
-runs on a device gathers and adds.
+Places and weights are computed at import, by the formulas of ONNX's specification (operator Resize), in float64 but for
+cubic ones; what runs on a device gathers and adds.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ class _Line:
         result lie outside of the region (bool [result]).
         """
         mode = text(attributes["mode"])
-        places = self._places(text(_mode(attributes)))
+        # Of cubic weights ONNX's reference implementation has roundings of its own: they are ONNX Runtime's.
+        single = mode == "cubic" and not attributes.get("antialias")
+        places = self._places(text(_mode(attributes)), np.float32 if single else np.float64)
         cropped = text(_mode(attributes)) == "tf_crop_and_resize"
         outside = (places < 0) | (places > self.length - 1) if cropped else np.zeros(self.result, bool)
         if mode == "nearest":
@@ -128,7 +130,7 @@ class _Line:
         narrow = min(self.scale, 1.0) if attributes.get("antialias") else 1.0
         first = np.floor(places)
         begin = math.floor(-reach / narrow) + 1
-        offsets = np.arange(begin, 2 - begin)
+        offsets = np.arange(begin, 2 - begin, dtype=places.dtype)
         distance = np.abs((offsets[None, :] - (places - first)[:, None]) * narrow)
         weights = _linear(distance) if reach == 1 else _cubic(distance, float(attributes["cubic_coeff_a"]))
         at = first[:, None] + offsets[None, :]
@@ -138,27 +140,27 @@ class _Line:
             weights = weights / weights.sum(axis=1, keepdims=True)
         return np.clip(at, 0, self.length - 1).astype(np.int32), weights.astype(np.float32), outside
 
-    def _places(self, mode: str) -> Array:
-        """Where each element of the result lies in the data."""
-        x = np.arange(self.result, dtype=np.float64)
+    def _places(self, mode: str, number: Callable[[float], np.floating[Any]]) -> Array:
+        """Where each element of the result lies in the data, in numbers of that type."""
+        x: Array = np.arange(self.result, dtype=type(number(0)))
         # What the scale makes of the length need not be an integer.
-        exact = self.length * self.scale
-        last = self.length - 1
+        exact, scale = number(self.length * self.scale), number(self.scale)
+        last = number(self.length - 1)
         if mode == "asymmetric":
-            return x / self.scale
+            return np.divide(x, scale)
         if mode == "tf_half_pixel_for_nn":
-            return (x + 0.5) / self.scale
+            return np.divide(np.add(x, number(0.5)), scale)
         if mode == "align_corners":
-            return x * last / (exact - 1) if exact != 1 else np.zeros_like(x)
+            return np.divide(x * last, exact - number(1)) if exact != 1 else np.zeros_like(x)
         if mode == "tf_crop_and_resize":
             if self.result <= 1:
                 return np.full_like(x, 0.5 * (self.begin + self.end) * last)
             return self.begin * last + x * (self.end - self.begin) * last / (self.result - 1)
-        half_pixel = (x + 0.5) / self.scale - 0.5
+        half_pixel: Array = (x + number(0.5)) / scale - number(0.5)
         if mode == "pytorch_half_pixel":
             return half_pixel if exact > 1 else np.zeros_like(x)
         if mode == "half_pixel_symmetric":
-            return self.length / 2 * (1 - self.result / exact) + half_pixel
+            return np.add(number(self.length / 2) * (number(1) - number(self.result) / exact), half_pixel)
         if mode == "half_pixel":
             return half_pixel
         raise InputError(f"Resize has no coordinate_transformation_mode {mode!r}")
@@ -179,7 +181,7 @@ def _linear(distance: Array) -> Array:
 
 def _cubic(distance: Array, a: float) -> Array:
     """Keys' kernel."""
-    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     weights: Array = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
     return weights

@@ -90,7 +90,7 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
     ) -> None:
         super().__init__(module)
         self._module, self._uses, self._packed, self._all_round = module, uses, packed, all_round
-        self._made: dict[str, Expr] = {}
+        self._made: dict[str, tuple[Expr, list[Expr]]] = {}
         self._rows_of: dict[tuple[Expr, str], Sequence[Expr]] = {}
         """Words and scales of what is rounded, by that and its shape: several products may share them."""
 
@@ -192,8 +192,10 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
             if pattern is not None:
                 function = self.builder_.get()[variable].with_attr("op_pattern", pattern)
                 self.builder_.update_func(variable, function)
-            self._made[key] = variable
-        return relax.call_tir(self._made[key], relax.Tuple(operands), relax.TensorType(shape, packed.dtype))
+            # Sizes that no operand has alone (of two axes as one) are operands, too.
+            self._made[key] = variable, [*call.args[1].fields][len(operands) :]
+        variable, sizes = self._made[key]
+        return relax.call_tir(variable, relax.Tuple([*operands, *sizes]), relax.TensorType(shape, packed.dtype))
 
 
 class _Elements:

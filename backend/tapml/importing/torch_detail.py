@@ -12,6 +12,9 @@ import numpy as np
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Array, Intermediate
 
+_UNDEFINED = ("empty.", "empty_like.", "empty_permuted.", "empty_strided.", "new_empty.", "new_empty_strided.")
+"""Operators of PyTorch that give whatever is in memory."""
+
 
 @dataclass(frozen=True)
 class Detail:
@@ -34,7 +37,7 @@ def intermediates(
     left: dict[str, Array] = {}
     given = set(program.graph_signature.user_inputs)
     for number, (step, outputs) in enumerate(zip(steps, expected, strict=True)):
-        interpreter = torch.fx.Interpreter(program.graph_module)
+        interpreter = _interpreter(program.graph_module)
         interpreter.args_iter = iter(_arguments(program, {**step.arrays, **left}, written))
         for node in program.graph_module.graph.nodes:
             with torch.no_grad():
@@ -59,7 +62,7 @@ def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str])
     left: dict[str, Array] = {}
     for step in steps:
         arrays = {name: left.get(name, array) for name, array in step.arrays.items()}
-        interpreter = torch.fx.Interpreter(functional.graph_module, garbage_collect_values=False)
+        interpreter = _interpreter(functional.graph_module, garbage_collect_values=False)
         with torch.no_grad():
             outputs = interpreter.run(*_arguments(functional, arrays, written))
         # Inputs that it writes are given anew.
@@ -74,6 +77,18 @@ def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str])
     ]
     expected = [[_array(env[node]) for node in nodes] for env in found]
     return Detail([_said(node) for node in nodes], expected, begun)
+
+
+def _interpreter(module: Any, **options: Any) -> Any:
+    """What PyTorch leaves undefined until it is written, as the middle of a circular pad, is 0 as in the import."""
+    import torch
+
+    class Interpreter(torch.fx.Interpreter):  # type: ignore[misc]  # torch has no types
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            found = super().call_function(target, args, kwargs)
+            return found.zero_() if getattr(target, "__name__", "").startswith(_UNDEFINED) else found
+
+    return Interpreter(module, **options)
 
 
 def _arguments(functional: Any, arrays: Mapping[str, Array], written: Sequence[str]) -> list[Any]:

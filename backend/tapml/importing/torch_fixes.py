@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.relax import op
 
@@ -38,6 +39,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         "cond": _both_branches,
         "convolution.default": _convolution,
         "empty.memory_format": _empty,
+        "native_group_norm.default": _group_norm,
         "view.default": _reshape,
         "reshape.default": _reshape,
     }
@@ -64,8 +66,11 @@ def _addmm(node: Any, importer: Any) -> Any:
 
 
 def _convolution(node: Any, importer: Any) -> Any:
-    """TVM's own gives float32, and adds a bias as it is: here as float32, for PyTorch rounds once."""
+    """TVM's own gives float32, and adds a bias as it is: here as float32, for PyTorch rounds once. It has no transposed
+    one of three axes."""
     bias, outside = node.args[2], importer.env
+    if node.args[6] and outside[node.args[0]].ty.ndim == 5:
+        return _transposed_volumes(node, importer)
     if bias is None or str(outside[bias].ty.dtype) == "float32":
         return importer.as_tvm(node)
     importer.env = {**outside, bias: None}
@@ -76,6 +81,27 @@ def _convolution(node: Any, importer: Any) -> Any:
     # Reshaped as it lies, so that the cast is part of the kernel.
     added = op.reshape(outside[bias], (1, -1, *(1 for _ in made.ty.shape.values[2:])))
     return importer.block_builder.emit(op.add(made, op.astype(added, str(made.ty.dtype))))
+
+
+def _transposed_volumes(node: Any, importer: Any) -> Any:
+    data, weight, bias, strides, padding, dilation, _, more, groups = importer.retrieve_args(node)
+    emit = importer.block_builder.emit
+    numbers = {"strides": strides, "padding": padding, "output_padding": more, "dilation": dilation, "groups": groups}
+    made = emit(op.nn.conv3d_transpose(data, weight, **numbers, out_dtype="float32"))
+    if bias is None:
+        return made
+    return emit(op.add(made, op.astype(op.reshape(bias, (1, -1, 1, 1, 1)), "float32")))
+
+
+def _group_norm(node: Any, importer: Any) -> Any:
+    """TVM's own knows none without a weight and a bias."""
+    data, weight, bias, _, channels, _, groups, epsilon = importer.retrieve_args(node)
+    dtype = str(data.ty.dtype)
+    weight = relax.const(np.ones(channels, dtype)) if weight is None else weight
+    bias = relax.const(np.zeros(channels, dtype)) if bias is None else bias
+    axes = [*range(2, data.ty.ndim)]
+    normed = op.nn.group_norm(data, weight, bias, groups, channel_axis=1, axes=axes, epsilon=epsilon)
+    return importer.block_builder.emit(normed)
 
 
 def _reshape(node: Any, importer: Any) -> Any:

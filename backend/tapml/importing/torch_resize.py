@@ -80,23 +80,43 @@ def _nearest(extent: int, size: int, factor: float | None, corners: bool) -> Tap
 
 
 def _sources(extent: int, size: int, factor: float | None, corners: bool) -> np.ndarray:
-    places, scale = np.arange(size, dtype=np.float32), _scale(extent, size, factor, corners)
-    return places * scale if corners else (places + np.float32(0.5)) * scale - np.float32(0.5)
+    """Rounded once, as by the instruction that multiplies and adds: PyTorch is built with it."""
+    places, scale = np.arange(size, dtype=np.float64), float(_scale(extent, size, factor, corners))
+    return (places * scale if corners else (places + 0.5) * scale - 0.5).astype(np.float32)
 
 
 def _linear(extent: int, size: int, factor: float | None, corners: bool) -> Taps:
-    sources = np.maximum(_sources(extent, size, factor, corners), 0)
-    low = np.minimum(np.floor(sources), extent - 1)
-    part = sources - low
-    return [(low, 1 - part), (np.minimum(low + 1, extent - 1), part)]
+    import torch
+
+    rows = torch.from_numpy(_every(2, extent))[None]
+    weights = torch.ops.aten.upsample_linear1d.default(rows, [size], corners, factor)[0]
+    low = np.floor(np.maximum(_sources(extent, size, factor, corners), 0))
+    return _taps(low, weights.numpy(), extent)
 
 
 def _cubic(extent: int, size: int, factor: float | None, corners: bool) -> Taps:
-    """Keys' convolution with -0.75."""
-    sources = _sources(extent, size, factor, corners)
-    low = np.floor(sources)
-    part, a = sources - low, -0.75
-    near = [((a + 2) * x - (a + 3)) * x * x + 1 for x in (part, 1 - part)]
-    far = [((a * x - 5 * a) * x + 8 * a) * x - 4 * a for x in (part + 1, 2 - part)]
-    weights = [far[0], near[0], near[1], far[1]]
-    return [(np.clip(low + step, 0, extent - 1), weight) for step, weight in zip((-1, 0, 1, 2), weights, strict=True)]
+    import torch
+
+    rows = torch.from_numpy(_every(4, extent))[None, :, None]
+    weights = torch.ops.aten.upsample_bicubic2d.default(rows, [1, size], corners, None, factor)[0, :, 0]
+    return _taps(np.floor(_sources(extent, size, factor, corners)) - 1, weights.numpy(), extent)
+
+
+def _every(count: int, extent: int) -> np.ndarray:
+    """Rows that are 1 at every so manieth place, the first from 0, the second from 1 and so on. What PyTorch makes of
+    them are the weights of places that follow each other, for of `count` of these each is in another row."""
+    return np.equal.outer(np.arange(count), np.arange(extent) % count).astype(np.float32)
+
+
+def _taps(low: np.ndarray, weights: np.ndarray, extent: int) -> Taps:
+    """The places from `low` on, each with what PyTorch itself multiplies it by: the part of the way to the next place
+    is a difference of large numbers, so that roundings on the way to it are seen in what is resized."""
+    found: Taps = []
+    before = np.full_like(low, -1)
+    for step in range(len(weights)):
+        places = np.clip(low + step, 0, extent - 1)
+        own = weights[places.astype(np.int64) % len(weights), np.arange(len(low))]
+        # Beyond the edge it is the same place again, which has its whole weight already.
+        found.append((places, np.where(places == before, np.float32(0), own)))
+        before = places
+    return found
