@@ -9,11 +9,15 @@ import pytest
 
 from preloaded import tapml
 
+SECONDS = 1800
+"""Forty browsers beside other tests: three minutes of a quiet machine's become ten of a busy one's."""
+
 
 @pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 60)
 def test_the_demo_takes_a_wrong_version_back_and_names_its_kernel(tmp_path: Path) -> None:
     found = tmp_path / "demo.json"
-    done = tapml("field", "demo", "--port", "0", "-o", tmp_path / "demo", "--json", found)
+    done = tapml("field", "demo", "--port", "0", "-o", tmp_path / "demo", "--json", found, timeout=SECONDS)
     assert done.code == 0, done.out + done.err
     assert "\nrolled back in the step gray 35%: " in done.out + done.err
     document = json.loads(found.read_text())
