@@ -26,6 +26,7 @@ from tapml.carving.carve import carve
 from tapml.server import Server
 from temporary import temporary_files_of_programs
 from workers import in_order, made_once
+from written import PROMPT, build_tiny, of_transformers
 
 __all__ = ["pytest_runtest_setup", "tapml", "temporary_files_of_programs"]  # a hook, and a fixture for all
 
@@ -38,6 +39,9 @@ TEXT = "Every operator of this model is tested in the browser."
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_order(
         items,
+        "test_generate.py",
+        "test_generate_texts.py",
+        "test_field_demo.py",
         "test_chat.py",
         "test_device_faults.py",
         "test_workflow.py",
@@ -174,3 +178,17 @@ def listening(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     (url,) = re.findall(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
     return str(url)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The language model that comes with tapml, compiled."""
+    cache = made_once(tmp_path_factory, "cache", build_tiny)
+    (found,) = cache.glob("language-models/tiny-[0-9a-f]*.tapml")
+    return found
+
+
+@pytest.fixture(scope="session")
+def wanted() -> list[int]:
+    """The tokens that transformers writes behind `PROMPT`."""
+    return of_transformers(PROMPT)
