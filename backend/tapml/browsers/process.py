@@ -25,6 +25,8 @@ _FIREFOX_CHANNEL = "moz-firefox"
 
 _LAUNCH_SECONDS = 60.0
 _CLOSE_SECONDS = 5.0
+_STOP_SECONDS = 30.0
+"""For Playwright's own process, whose browser is gone by then: left to itself its pipes would stay open."""
 _SCREENSHOT_SECONDS = 15.0
 _CONSOLE_LINES = 50
 _CONSOLE_WIDTH = 2000
@@ -128,7 +130,7 @@ class BrowserProcess(DeviceProcess):
             self._alive = False
             self._task = None  # not to be interrupted any more
             self._kill()
-            await _within(_CLOSE_SECONDS, playwright.stop())
+            await _within(_STOP_SECONDS, playwright.stop())
 
     async def _live(self, playwright: Playwright) -> str:
         """From the launch to the end of the browser: the reason why it ended."""
