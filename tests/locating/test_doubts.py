@@ -111,7 +111,8 @@ def test_carving_says_so_and_ends_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tapml.importing.import_model", lambda *_, **__: wrong_model())
-    arguments = ["carve", "x.onnx", "-o", str(tmp_path / "x.suite"), "--json", str(tmp_path / "x.json")]
+    (tmp_path / "x.onnx").touch()
+    arguments = ["carve", str(tmp_path / "x.onnx"), "-o", str(tmp_path / "x.suite"), "--json", str(tmp_path / "x.json")]
     assert main(arguments) == 2
     assert WHY in capsys.readouterr().err
     assert WHY in json.loads((tmp_path / "x.json").read_text())["error"]
