@@ -22,7 +22,7 @@ class Service:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, silent: frozenset[str] = frozenset()) -> None:
         self.opened: dict[str, str] = {}
-        self.open_as_asked: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
         self._silent = silent
         monkeypatch.setattr(field_demo_fleet, "start", self._start)
 
@@ -36,9 +36,9 @@ class Service:
         self.opened[told["device"]] = told["consent"]
 
     def runs(self, device: str) -> bool:
-        self.open_as_asked[device] += 1
+        self.asked[device] += 1
         # A device reports when it was asked twice; who refuses never does.
-        return device not in self._silent and self.opened[device] == "yes" and self.open_as_asked[device] > 1
+        return device not in self._silent and self.opened[device] == "yes" and self.asked[device] > 1
 
 
 def test_each_is_opened_once_the_one_before_has_reported_and_who_refuses_is_not_waited_for(
@@ -51,8 +51,8 @@ def test_each_is_opened_once_the_one_before_has_reported_and_who_refuses_is_not_
     refusing = {device for device, consent in service.opened.items() if consent == "no"}
     assert refusing == FLEET.refusing == {DEVICES[7], DEVICES[15]}
     # All but the last of each process and those who refuse were asked until they had reported.
-    assert set(service.open_as_asked) == set(DEVICES[:14]) - refusing
-    assert set(service.open_as_asked.values()) == {2}
+    assert set(service.asked) == set(DEVICES[:14]) - refusing
+    assert set(service.asked.values()) == {2}
 
 
 def test_a_device_that_does_not_report_holds_the_others_up_for_its_own_time_only(

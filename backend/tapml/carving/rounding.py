@@ -44,9 +44,9 @@ def moved_by_rounding(
 ) -> Iterator[list[list[Array]]]:
     """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
     many units in the last place as it may be off by itself; after the first also where functions are no better than
-    they are approximated, long sums are in float64, and numbers that are rounded to whole ones come out
-    as the next one now and then. `models` by graph of a step;
-    `after` is told of each node that was run, with the values that there are then."""
+    they are approximated, long sums are in float64, and numbers that are rounded to whole ones come out as the next one
+    now and then. `models` by graph of a step; `after` is told of each node that was run, with the values that there are
+    then."""
     units = {name: _units(program) for name, program in reference.programs.items()}
     random = np.random.default_rng(2)
     platform = reference.platform

@@ -47,7 +47,7 @@ class Fleet:
         opened, the one before it has run its task, as `runs` tells, or `seconds` have gone by since that was opened:
         Python of forty at once would not start in time. A device that refuses tells nothing, and is not waited for.
         `progress` is told how many are open, from any thread."""
-        opened = itertools.count(1)
+        opened, refusing = itertools.count(1), self.refusing
         with contextlib.ExitStack() as held:
             groups = [self.devices[first::_PROCESSES] for first in range(_PROCESSES)]
 
@@ -56,8 +56,8 @@ class Fleet:
                 process = held.enter_context(start(browser, addresses[0]))
                 progress(next(opened))
                 for before, address in zip(group, addresses[1:], strict=False):
-                    end = time.monotonic() + seconds
-                    while before not in self.refusing and not runs(before) and time.monotonic() < end:
+                    end = time.monotonic() + (0 if before in refusing else seconds)
+                    while time.monotonic() < end and not runs(before):
                         time.sleep(_LOOK_SECONDS)
                     process.open_beside(address)
                     progress(next(opened))
