@@ -113,6 +113,7 @@ def test_a_library_knows_the_device_it_was_compiled_for() -> None:
         tml.upload(library, tml.cpu())
 
 
+@pytest.mark.slow
 def test_a_model_file_is_a_module() -> None:
     device = tml.webgpu("node-dawn")
     module = tml.load("minilm", texts=["one sentence"])

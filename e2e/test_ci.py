@@ -152,6 +152,7 @@ def test_shards_together_are_the_whole_suite(suite: Path, tmp_path: Path) -> Non
     assert sorted(seen) == sorted(test["id"] for test in read_json(shown)["tests"])
 
 
+@pytest.mark.slow
 def test_pytest_collects_and_runs_carved_tests(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> None:
     edit("layer_norm", off_by_one)
     (tmp_path / "test_ordinary.py").write_text("def test_ordinary():\n    pass\n")

@@ -49,7 +49,7 @@ HONEST = ["cast", "take", "layer_norm", "divide"]
         ("node-dawn", {"softmax": many_entry_points}),
         ("deno", {"softmax": exploding("softmax")}),
         ("chromium", {"softmax": exploding("softmax"), "sum": exploding("sum")}),
-        ("firefox", {"softmax": exploding("softmax")}),
+        pytest.param("firefox", {"softmax": exploding("softmax")}, marks=pytest.mark.slow),
     ],
     ids=["node-dawn", "node-dawn's own thread", "deno", "chromium", "firefox"],
 )

@@ -133,6 +133,7 @@ def test_ten_seconds_without_network_lose_nothing(server: Server, chromium: Brow
     network.close()
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Path) -> None:
     port = free_port()
     first = subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True)

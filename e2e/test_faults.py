@@ -54,6 +54,7 @@ def test_any_browser_that_is_opened_becomes_the_device(suite: Path, tmp_path: Pa
     assert "Firefox" in device["name"]
 
 
+@pytest.mark.slow
 def test_a_closed_browser_loses_only_its_own_tests(suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     process = subprocess.Popen(

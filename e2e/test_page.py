@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from conftest import Edit, off_by_one, serving
@@ -54,6 +55,7 @@ def test_a_validation_fills_the_matrix_while_it_runs(
         expect(matrix.locator("tr", has_text="softmax").first.get_by_text("6 pass", exact=True)).to_be_visible()
 
 
+@pytest.mark.slow
 def test_an_edit_is_grey_until_it_has_run_and_one_in_the_page_is_tried_and_saved(
     opened: Opened, suite: Path, edit: Callable[[str, Edit], None]
 ) -> None:

@@ -57,6 +57,7 @@ def write_minilm(folder: Path) -> tuple[Path, list[Path]]:
     return folder / "minilm.onnx", files
 
 
+@pytest.mark.slow
 def test_the_encoder_of_tapml_has_as_many_kernels_at_three_lengths_as_at_one(carved: Path, tmp_path: Path) -> None:
     three = tmp_path / "three.suite"
     texts = (argument for text in TEXTS for argument in ("--text", text))

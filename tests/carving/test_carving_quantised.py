@@ -20,7 +20,8 @@ from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 QUANTISED = {"table": (WORDS, WIDTH), "up": (INNER, WIDTH), "down": (WIDTH, INNER)}
-CASES = [("q4f16", "tvm"), ("q4f16", "native"), ("q4f32", "native"), ("q8", "tvm"), ("q8", "native")]
+Q4F32 = pytest.param("q4f32", "native", marks=pytest.mark.slow)
+CASES = [("q4f16", "tvm"), ("q4f16", "native"), Q4F32, ("q8", "tvm"), ("q8", "native")]
 
 
 @pytest.fixture(scope="module")

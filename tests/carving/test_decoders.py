@@ -84,6 +84,7 @@ def test_prompt_and_tokens_are_steps_of_two_functions_that_share_weights_and_sta
     assert not symbolic & {node.kernel for node in decode.nodes}
 
 
+@pytest.mark.slow
 def test_kernels_of_one_token_move_to_a_device_with_those_of_many(
     suite: Suite, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_model_without_a_tokenizer_prints_its_tokens(suite: Suite, capsys: pyt
     assert capsys.readouterr().out.split() == [str(token) for token in ids]
 
 
+@pytest.mark.slow
 def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite, config: Path, tmp_path: Path) -> None:
     """The prompt in chunks of 16, and of what follows as much as fits: none of it is the token that ends a text."""
     from tapml.importing.hf_import import greedy

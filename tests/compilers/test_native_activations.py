@@ -80,9 +80,10 @@ def verdicts(suite: Suite, device: str = "node-dawn") -> dict[str, set[str]]:
     return found
 
 
-def test_on_dawn(tmp_path: Path) -> None:
-    suite = carved(CASES, tmp_path)
-    assert variants(suite) == {"256": 2 * len(CASES), "256+dots": len(CASES)}
+@pytest.mark.parametrize("cases", [FEW, pytest.param(CASES, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_on_dawn(tmp_path: Path, cases: dict[str, Product]) -> None:
+    suite = carved(cases, tmp_path)
+    assert variants(suite) == {"256": 2 * len(cases), "256+dots": len(cases)}
     assert wrong(suite, "node-dawn") == {}
     launches = [len(suite.bundle(name)["variants"][-1]["launches"]) for name in suite.kernels]
     assert {*launches} == {1}

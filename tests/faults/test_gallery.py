@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,12 @@ from tapml.locating import Locate
 from tapml.server import Server
 from tapml.validation.context import JobContext
 
-ENTRIES = [pytest.param(slug, marks=[pytest.mark.torch] if slug == "paged-attention" else []) for slug in SLUGS]
 Entry = Callable[[str], tuple[Fault, Path]]
+
+
+def entries(*marks_of_attention: pytest.MarkDecorator) -> list[Any]:
+    attention = pytest.param("paged-attention", marks=[pytest.mark.torch, *marks_of_attention])
+    return [attention if slug == "paged-attention" else slug for slug in SLUGS]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,7 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> Entry:
     return get
 
 
-@pytest.mark.parametrize("slug", ENTRIES)
+@pytest.mark.parametrize("slug", entries())
 def test_the_correct_kernel_passes(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
     fault, carved = entry(slug)
     suite = gallery.prepared(slug, fault, fault.correct, carved, tmp_path)
@@ -48,7 +53,7 @@ def test_the_correct_kernel_passes(slug: str, server: Server, entry: Entry, tmp_
     gallery.check_verdicts(results, suite, fault.correct.verdicts, race=False, innocent=True)
 
 
-@pytest.mark.parametrize("slug", ENTRIES)
+@pytest.mark.parametrize("slug", entries())
 def test_the_fault_gets_its_verdict(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
     fault, carved = entry(slug)
     case = fault.faulty
@@ -63,7 +68,7 @@ def test_the_fault_gets_its_verdict(slug: str, server: Server, entry: Entry, tmp
         assert tuple(wrong["first"]["index"]) == case.first
 
 
-@pytest.mark.parametrize("slug", ENTRIES)
+@pytest.mark.parametrize("slug", entries(pytest.mark.slow))
 def test_locating_names_exactly_what_is_faulty(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
     fault, carved = entry(slug)
     suite = gallery.prepared(slug, fault, fault.faulty, carved, tmp_path)

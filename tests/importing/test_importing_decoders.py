@@ -167,6 +167,7 @@ def test_what_is_lost_in_the_export_is_named(tmp_path: Path, monkeypatch: pytest
         imported(decoder("window", tmp_path))
 
 
+@pytest.mark.slow
 def test_chunks_of_a_mask_and_scales_of_positions_are_kept(tmp_path: Path) -> None:
     """Llama 4's, which exist in its masks, and in what its own cache says of the tokens before: more of both than the
     comparison takes for equal."""
@@ -203,10 +204,17 @@ def long_rope() -> Any:
 def test_positions_that_depend_on_the_length_are_refused_beyond_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no function of each .*original_max_position_embeddings = 32: .*capacity 32"):
         of(long_rope(), tmp_path)
+
+
+@pytest.mark.slow
+def test_positions_that_depend_on_the_length_are_kept_below_it(tmp_path: Path) -> None:
     assert of(long_rope(), tmp_path, capacity=32).symbols
 
 
-@pytest.mark.parametrize("kind", ["own attention", "biases of the whole length", "states of its own"])
+@pytest.mark.parametrize(
+    "kind",
+    ["own attention", pytest.param("biases of the whole length", marks=pytest.mark.slow), "states of its own"],
+)
 def test_what_a_model_keeps_in_its_own_way_is_kept(kind: str, tmp_path: Path) -> None:
     """Its own attention over the cache, and recurrences: these take one token a call."""
     model = imported(decoder(kind, tmp_path))

@@ -294,7 +294,7 @@ def test_a_few_numbers_make_no_large_constant(
         import_model(str(path), input_files=[tmp_path / "in.npz"])
 
 
-@pytest.mark.parametrize("name", ["suppression", "compress_flat", "nonzero"])
+@pytest.mark.parametrize("name", [pytest.param("suppression", marks=pytest.mark.slow), "compress_flat", "nonzero"])
 def test_many_steps_are_several_blocks(
     name: str, tmp_path: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,7 +318,9 @@ def test_images_are_resized_by_pytorchs_own_weights(
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("made", [indices, arithmetic, pooling, pytest.param(in_parts, marks=pytest.mark.slow), pairs])
+@pytest.mark.parametrize(
+    "made", [*(pytest.param(made, marks=pytest.mark.slow) for made in (indices, arithmetic, in_parts)), pooling, pairs]
+)
 def test_expressions_mean_what_pytorch_means(
     made: Callable[[], dict[str, Expression]], tmp_path: Path, evaluate: Callable[..., list[np.ndarray]]
 ) -> None:

@@ -44,7 +44,9 @@ def unnumbered(program: Any) -> str:
     return re.sub(r'(/[a-z_]+?)(_default)?(_\d+)?"', r'\1"', json.dumps(program))
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name", [name if name == "gpt2" else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]
+)
 def test_program_and_operators_are_those_of_the_model_with_weights(tmp_path: Path, name: str) -> None:
     config = written(tmp_path, {**OTHERS[name], "tie_word_embeddings": False})
     weighted, unweighted = import_decoder(config, prompt=[3, 1, 2, 5], chunk=8), import_unweighted(config, chunk=8)

@@ -132,6 +132,7 @@ def test_a_mask_that_is_off_by_one_is_no_transposition() -> None:
     assert "k < i in place of k <= i" in found.text
 
 
+@pytest.mark.slow
 def test_what_is_fitted_is_tested_on_another_call() -> None:
     """A number may be found for one row; for two calls it has to be the same."""
     one, other = N[:1], normal(1, WIDTH, seed=9)
@@ -184,6 +185,7 @@ def test_where_nan_and_infinity_come_from(under: float, words: str) -> None:
     assert words in found.text, found.text
 
 
+@pytest.mark.slow
 def test_of_what_is_0_no_cause_is_named() -> None:
     """Inputs below 1 that are cut to integers give 0 as well, and so would much else."""
     got = dense(EXACT)
@@ -193,6 +195,7 @@ def test_of_what_is_0_no_cause_is_named() -> None:
     assert found.pattern in ("constant", "stride")
 
 
+@pytest.mark.slow
 def test_a_limit_is_no_narrow_type() -> None:
     found = best(of_matmul(np.clip(dense(EXACT), -0.5, 0.5)))
     assert (found.pattern, "the result limited to" in found.text or "stop at" in found.text) == ("saturation", True), (

@@ -59,7 +59,7 @@ def validated(suite: Suite, kernel: str, capsys: pytest.CaptureFixture[str]) -> 
     return code, json.loads(out.out)["tests"]
 
 
-@pytest.mark.parametrize("broken", ["256", "256+tvm"])
+@pytest.mark.parametrize("broken", [pytest.param("256", marks=pytest.mark.slow), "256+tvm"])
 def test_a_mistake_in_either_variant_is_found(
     suite: Suite, kernel: str, broken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
