@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training examples
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev setup-field system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-models bench-whole-models bench-llama bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean bench-transforms
+.PHONY: help setup setup-run setup-dev setup-field system system-dev demo examples example-highlights example-page-views test check unit-test python-test javascript-test e2e slow-test slow-seconds schemas fmt docs-screenshot bench bench-remote bench-reports bench-studio bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-native bench-kernels bench-localization bench-explanations bench-onnx bench-onnx-browsers bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-models bench-whole-models bench-llama bench-batches bench-draws bench-loads bench-field bench-fleet bench-scale bench-storage bench-arrays bench-triggers docs wheel clean distclean bench-transforms
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -40,7 +40,8 @@ help:
 	@echo 'make example-highlights  a small model on the device, and a larger one for what it is not sure of (docs/field.md), a minute'
 	@echo 'make example-page-views  what happened on a page becomes 128 bytes on the device, a minute (DEVICE=firefox JSON=FILE for both)'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
-	@echo 'make slow-test  the slow tests; CI runs both'
+	@echo 'make slow-test  the slow tests, PART=2/3 the second of three parts of them: CI runs all others and one such part'
+	@echo 'make slow-seconds  measure them anew, by which they are dealt out to parts, an hour'
 	@echo 'make setup      set up to run tapml and to work on it'
 	@echo 'make check      linters and type checks of Python and TypeScript'
 	@echo 'make unit-test  all tests but e2e/'
@@ -201,10 +202,16 @@ e2e: setup-dev
 	$(PYTEST) -m 'browser and not slow' tests/browsers
 	$(PYTEST) -m 'not slow' e2e
 
-# Tests of more than about ten seconds each, which CI runs as well.
+# Tests of more than about ten seconds each. PART=2/3: the second of three parts of them (tests/parts.py).
 slow-test: setup-dev
-	$(PYTEST) -m slow tests
-	$(PYTEST) -m slow e2e
+	SLOW_PART='$(PART)' $(PYTEST) -m slow tests
+	SLOW_PART='$(PART)' $(PYTEST) -m slow e2e
+
+# When slow tests have come, or take much longer: parts go by what is measured here.
+slow-seconds: setup-dev
+	@$(STEP) slow-tests 'slow tests of tests/' env SLOW_PART= $(PYTEST) -m slow --durations 0 --durations-min 0.5 tests
+	@$(STEP) slow-e2e 'slow tests of e2e/' env SLOW_PART= $(PYTEST) -m slow --durations 0 --durations-min 0.5 e2e
+	$(BIN)/python scripts/slow-seconds build/logs/slow-tests.log build/logs/slow-e2e.log
 
 # After a change to backend/tapml/protocol, backend/tapml/results or backend/tapml/compiled.
 schemas: setup

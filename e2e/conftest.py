@@ -21,6 +21,7 @@ import pytest
 from collected import pytest_runtest_setup
 from helpers import small_model
 from pages import Opened, People
+from parts import only_part, pytest_configure
 from preloaded import tapml
 from tapml.carving.carve import carve
 from tapml.server import Server
@@ -28,7 +29,13 @@ from temporary import temporary_files_of_programs
 from workers import in_order, made_once
 from written import PROMPT, build_tiny, of_transformers
 
-__all__ = ["pytest_runtest_setup", "tapml", "temporary_files_of_programs"]  # a hook, and a fixture for all
+# Hooks, and fixtures for all.
+__all__ = [
+    "pytest_configure",
+    "pytest_runtest_setup",
+    "tapml",
+    "temporary_files_of_programs",
+]
 
 # Of what a shell starts with `&`, Ctrl-C is ignored, also in all that it starts: `serving` could not end a server.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,7 +43,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 TEXT = "Every operator of this model is tested in the browser."
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     in_order(
         items,
         "test_generate.py",
@@ -61,6 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "test_locate_page.py",
         "test_history.py",
     )
+    only_part(config, items)
 
 
 def command(*arguments: str | Path) -> Sequence[str]:

@@ -16,6 +16,7 @@ from werkzeug.test import TestResponse
 from collected import pytest_runtest_setup
 from everywhere import every_carve
 from helpers import small_model
+from parts import only_part, pytest_configure
 from postgres_cluster import postgres
 from redis_server import redis
 from tapml.carving.carve import carve
@@ -26,8 +27,15 @@ from tapml.suite import Suite
 from temporary import temporary_files_of_programs
 from workers import in_order
 
-# A hook, and fixtures for all.
-__all__ = ["every_carve", "postgres", "pytest_runtest_setup", "redis", "temporary_files_of_programs"]
+# Hooks, and fixtures for all.
+__all__ = [
+    "every_carve",
+    "postgres",
+    "pytest_configure",
+    "pytest_runtest_setup",
+    "redis",
+    "temporary_files_of_programs",
+]
 
 
 class _BufferedClient(FlaskClient):
@@ -40,7 +48,7 @@ class _BufferedClient(FlaskClient):
 Flask.test_client_class = _BufferedClient
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     in_order(
         items,
         "test_hostile_suites.py",
@@ -56,6 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "test_gallery.py",
         "test_hostile_imports.py",
     )
+    only_part(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

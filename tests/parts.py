@@ -1,0 +1,123 @@
+"""A part of the slow tests: `SLOW_PART=2/3` keeps those of the second of three parts, and all that are not slow.
+
+By the seconds that they took when they were measured (`make slow-seconds`), parts take about as long as each other.
+What a test's part is depends on nothing else, so that each test is in exactly one, also one that was never measured.
+The tests of a file share what they set up, and stay together. A file that would keep one worker busy after the others
+have ended is dealt out, test by test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+SECONDS = Path(__file__).with_name("slow-seconds.json")
+
+SETUP = "setup"
+"""Of a file, beside its tests' names: the seconds of what its tests share."""
+
+WORKERS = 3
+"""As many as the Makefile starts."""
+
+Measured = Mapping[str, Mapping[str, float]]
+"""By file, by test: seconds."""
+
+
+class Parts:
+    """Who is in which of `count` parts, from 1. Each folder, whose tests run by themselves, is dealt out by itself."""
+
+    def __init__(self, measured: Measured, count: int) -> None:
+        self.count = count
+        self.seconds: dict[str, list[float]] = {}
+        """By folder: of each part, of all workers together."""
+        self._measured = measured
+        self._found: dict[str, int] = {}
+        for folder in sorted({_folder(file) for file in measured}):
+            self.seconds[folder] = self._dealt({f: tests for f, tests in measured.items() if _folder(f) == folder})
+
+    def of(self, test: str) -> int:
+        """The part of a test by its full name, `FILE::NAME`."""
+        file, _, _ = test.partition("::")
+        for name in (test, file):
+            if name in self._found:
+                return self._found[name]
+        unknown = test if file in self._measured else file
+        return 1 + zlib.crc32(unknown.encode()) % self.count
+
+    def _dealt(self, measured: Measured) -> list[float]:
+        """The longest first, to the part that has the least."""
+        parts = [0.0] * self.count
+        whole = {file: sum(tests.values()) for file, tests in measured.items()}
+        most = sum(whole.values()) / self.count / WORKERS
+        for file in _longest({file: seconds for file, seconds in whole.items() if seconds > most}):
+            del whole[file]
+            tests = dict(measured[file])
+            shares = [tests.pop(SETUP, 0.0)] * self.count  # each sets up what its tests share
+            for name in _longest(tests):
+                part = min(range(self.count), key=lambda part: (shares[part], parts[part]))
+                shares[part] += tests[name]
+                self._found[f"{file}::{name}"] = 1 + part
+            parts = [sum(both) for both in zip(parts, shares, strict=True)]
+        for file in _longest(whole):
+            part = parts.index(min(parts))
+            parts[part] += whole[file]
+            self._found[file] = 1 + part
+        return parts
+
+
+def _folder(file: str) -> str:
+    return file.partition("/")[0]
+
+
+def _longest(seconds: Mapping[str, float]) -> list[str]:
+    """Names, in an order that no machine changes."""
+    return sorted(seconds, key=lambda name: (-seconds[name], name))
+
+
+def pytest_configure() -> None:
+    """Says what is wrong before there are workers."""
+    chosen()
+
+
+def chosen() -> tuple[int, int] | None:
+    """The part, and of how many; None for all.
+
+    Raises:
+        pytest.UsageError: SLOW_PART is no part of several.
+    """
+    given = os.environ.get("SLOW_PART")
+    if not given:
+        return None
+    found = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", given)
+    if found is None or int(found[1]) > int(found[2]):
+        raise pytest.UsageError(f"{given!r} is no part of the slow tests: write one like 2/3, the second of three")
+    return int(found[1]), int(found[2])
+
+
+def only_part(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the slow tests of other parts. What is measured to take longest is begun first."""
+    if (found := chosen()) is None:
+        return
+    part, count = found
+    measured: Measured = json.loads(SECONDS.read_text())
+    parts = Parts(measured, count)
+    kept, others = [], []
+    seconds: Counter[str] = Counter()
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            kept.append(item)
+        elif parts.of(item.nodeid) == part:
+            kept.append(item)
+            file, _, name = item.nodeid.partition("::")
+            seconds[file] += measured.get(file, {}).get(name, 0)
+        else:
+            others.append(item)
+    items[:] = sorted(kept, key=lambda item: -seconds[item.nodeid.partition("::")[0]])
+    config.hook.pytest_deselected(items=others)
