@@ -31,6 +31,14 @@ fn words(four : vec4<f16>) -> vec2<u32> {{
   return vec2<u32>(pack2x16float(vec2<f32>(four.xy)), pack2x16float(vec2<f32>(four.zw)));
 }}
 
+fn two_halves(word : u32) -> vec2<f16> {{
+  return vec2<f16>(unpack2x16float(word));
+}}
+
+fn word_of(two : vec2<f16>) -> u32 {{
+  return pack2x16float(vec2<f32>(two));
+}}
+
 fn half_in(four : vec4<u32>, number : u32) -> f32 {{
   return unpack2x16float(four[number / 2u])[number % 2u];
 }}
@@ -119,7 +127,9 @@ def in_software(wgsl: str) -> str:
         return f"{name}({group}, {offset}, {value}, {stride}, lane_of_subgroup)"
 
     text = _STORE.sub(stored, _LOAD.sub(loaded, _MULTIPLY.sub(multiplied, _RIGHT.sub(referred, wgsl))))
-    text = text.replace("bitcast<vec2<u32>>(", "words(")  # of float16, which not all compilers take
+    # Of float16, which not all compilers take.
+    text = text.replace("bitcast<vec2<u32>>(", "words(").replace("bitcast<vec2<f16>>(", "two_halves(")
+    text = text.replace("bitcast<u32>(vec2<f16>(", "word_of(vec2<f16>(")
     text = re.sub(r"subgroup_matrix_result<f32, 16, 16>", "Result", text)
     text = re.sub(r"enable (subgroups|chromium_experimental_subgroup_matrix);\n", "", text)
     text, count = _BUILTIN.subn("", text)

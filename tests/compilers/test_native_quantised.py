@@ -25,6 +25,7 @@ from compilers.quantised_products import (
 )
 from compilers.test_native_matrices import MOST_PRODUCTS, SMALL, blocks_are, smaller
 from compilers.test_native_products import wrong
+from tapml.compilers.halves import halved
 from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, Blocks, blocks_of
 from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.native.matrices import FEATURES
@@ -142,6 +143,30 @@ def test_products_of_float16_by_subgroup_matrices(
     assert wrong(suite, "deno") == {}
     assert len(software) == len(MATRICES)
     assert {len(suite.bundle(name)["variants"][0]["launches"]) for name in software} == {1}
+
+
+def test_products_with_scales_of_float16(tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `halved` says it of scales that are stored so; these are float32, but all of them numbers of float16."""
+    blocks_are(monkeypatch, lambda *sizes: SMALL)
+    monkeypatch.setattr(
+        "tapml.compilers.native.halves.in_halves", lambda name: (name + "_16", f"const {name}_16 = true;")
+    )
+    suite = carved(
+        {"q4": Product(Q4F32, (33,), 65, 100), "of 8": Product(UINT4_OF_16, (31,), 64, 64)}, tmp_path, "float16"
+    )
+    assert wrong(suite, "deno") == {}
+    texts = [path.read_text() for path in suite.path.rglob("*.wgsl")]
+    assert sum(bool(re.search(r"if \(\w+_scales_16\)", text)) for text in texts) == len(software) == 2
+
+
+def test_a_text_is_told_that_scales_are_stored_as_float16() -> None:
+    operator = Work("q4", _linear, [(32, 64), (64, 64)], "float16", kind=Q4F16).operator()
+    kernel = NATIVE.compile([operator], ("256",))[operator.name]
+    assert {"const weight_scales_in_halves = false;" in file.text for file in kernel.files} == {True, False}
+    read = halved(kernel, {2})
+    assert read is not None
+    assert {"const weight_scales_in_halves = true;" in file.text for file in read.files} == {True, False}
+    assert not any("const weight_scales_in_halves = false;" in file.text for file in read.files)
 
 
 FAR_APART = {

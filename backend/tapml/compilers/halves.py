@@ -48,6 +48,13 @@ _POINTED_AT = re.compile(r"(^|[^\w)\]&\s])\s*&\s*\(*\s*$")
 """Before one: an `&` with nothing in front of it that it could be an operator of."""
 
 
+def in_halves(name: str) -> tuple[str, str]:
+    """The name of a constant of a text by which it knows whether its binding of this name is read as float16, and the
+    lines that declare it as false: `halved` makes it true."""
+    constant = f"{name}_in_halves"
+    return constant, f"// Whether it is read as float16.\nconst {constant} = false;\n"
+
+
 def halved(kernel: CompiledKernel, arguments: Collection[int]) -> CompiledKernel | None:
     """The kernel with these of its arguments, inputs of float32, read as float16; None where its text does something
     else with one of them than to read an element."""
@@ -109,6 +116,8 @@ def _halved(text: str, names: Collection[str]) -> str | None:
         if replaced is None or re.search(rf"\b({name}|{reads})\b", head):
             return None
         text = f"{head}{name} : {_WORDS};{replaced}"
+        constant, _ = in_halves(name)
+        text = text.replace(f"const {constant} = false;", f"const {constant} = true;")
         made += (_ONE if count == 1 else _FOUR).format(NAME=reads, ARRAY=name)
     return text.rstrip("\n") + "\n" + made
 

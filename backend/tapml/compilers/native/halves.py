@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tapml.compilers.halves import in_halves
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.eights import Eights
 from tapml.compilers.native.ending import Parts
@@ -19,6 +20,20 @@ NUMBERS = """\
 fn eight_of(low : vec4<f32>, high : vec4<f32>) -> vec4<u32> {
   return vec4<u32>(bitcast<vec2<u32>>(vec4<f16>(low)), bitcast<vec2<u32>>(vec4<f16>(high)));
 }
+"""
+EIGHT_HALVES = """\
+// The eight integers of a word, less {zero}, times a scale. Behind the bits of 1024 (or, four places further up, behind
+// those of 64) an integer's are the float16 that is their sum.
+fn eight_halves(word : u32, scale : vec2<f16>) -> vec4<u32> {{
+  let next = word >> 8u;
+  let a = (bitcast<vec2<f16>>((word & 0x000f000fu) | 0x64006400u) - vec2<f16>({first}.0h)) * scale;
+  let b = (bitcast<vec2<f16>>((word & 0x00f000f0u) | 0x54005400u) - vec2<f16>({second}.0h)) * scale;
+  let c = (bitcast<vec2<f16>>((next & 0x000f000fu) | 0x64006400u) - vec2<f16>({first}.0h)) * scale;
+  let d = (bitcast<vec2<f16>>((next & 0x00f000f0u) | 0x54005400u) - vec2<f16>({second}.0h)) * scale;
+  let low = vec2<u32>(bitcast<u32>(vec2<f16>(a.x, b.x)), bitcast<u32>(vec2<f16>(c.x, d.x)));
+  let high = vec2<u32>(bitcast<u32>(vec2<f16>(a.y, b.y)), bitcast<u32>(vec2<f16>(c.y, d.y)));
+  return vec4<u32>(low, high);
+}}
 """
 FIRST_BITS = """\
 // What float16 holds of numbers, without rounding.
@@ -158,14 +173,36 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
         made = [self._of_integers(factor), self._read(factor, step)]
         scale = "" if found.scale.kind == "constant" else " * bitcast<f32>(read.z)"
         lines = [f"let {name} = {text}{scale};" for name, text in zip(("low", "high"), self._fours(found), strict=True)]
+        # A word of the next step is made float16 when this one's products are done: a branch would wait for it.
+        self.works = True
         first = rest = ("low", "high")
         if len(self.made) > 1:
             self.helpers["first_bits"] = FIRST_BITS
             first = "first_bits(low)", "first_bits(high)"
             rest = "low - first_bits(low)", "high - first_bits(high)"
             made.append(_function("right_rest", lines, rest))
+        else:
+            lines = [*self._in_halves(found), *lines]
         made.append(_function("right_first", lines, first))
         return "\n".join(made)
+
+    def _in_halves(self, found: Integers) -> Sequence[str]:
+        """Where scales are float16, products with integers are computed in that, two at once: each is the float16 next
+        to the product, as it is by way of float32. No lines where that is not known to be so."""
+        zero = found.zero.value if found.zero.kind == "constant" else None
+        scale, half = found.scale, False
+        while scale.kind == "cast":
+            half |= scale.dtype == "float16"
+            (scale,) = scale.operands
+        if found.bits != 4 or zero is None or zero != int(zero) or not 0 <= zero < 16 or scale.kind != "load":
+            return ()
+        first, second = 1024 + int(zero), 64 + int(zero)
+        self.helpers["eight_halves"] = EIGHT_HALVES.format(zero=int(zero), first=first, second=second)
+        product = "return eight_halves(read.x, vec2<f16>(f16(bitcast<f32>(read.z))));"
+        if half or scale.dtype == "float16":
+            return [product]
+        known, self.helpers["in halves"] = in_halves(self._text.accesses[str(scale.value)].name)
+        return [f"if ({known}) {{", f"  {product}", "}"]
 
     @staticmethod
     def _fours(found: Integers) -> Sequence[str]:

@@ -100,13 +100,13 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
         "",
         *(f"var {part.name}_{share} : {part.kind};" for part in parts for share in range(part.shares)),
         *(line for part in parts for line in part.brought(begin)),
-        *(line for part in parts for line in part.kept_at_once()),
+        *(line for part in parts for line in part.kept()),
         "workgroupBarrier();",
         "",
         f"for (var k = {begin}; k < {end}; k += {depth}) {{",
         "  // What the next step multiplies is read meanwhile.",
         *(f"  {line}" for line in _ahead(hooks, parts, depth, end, ahead)),
-        *(f"  {line}" for line in _woven([*_multiplied(lefts, right, high, wide, steps)], [*right.made_of_read()])),
+        *(f"  {line}" for line in _multiplied(lefts, right, high, wide, steps)),
         "  workgroupBarrier();",
         *(f"  {line}" for part in parts for line in part.kept()),
         "  workgroupBarrier();",
@@ -215,17 +215,6 @@ def _ahead(hooks: ProductOfHalves, parts: Iterable[Part], depth: int, end: str, 
         yield f"if (k + {depth} < {end}) {{"
     yield from (f"  {line}" for part in parts for line in part.brought(f"k + {depth}"))
     yield "}"
-
-
-def _woven(products: Sequence[str], made: Sequence[str]) -> Iterable[str]:
-    """Lines that make what the next step multiplies among the later ones of this step's products: a GPU computes them
-    while its matrix units are busy, and what they are made of has been read by then."""
-    first = len(products) // 2
-    for place, line in enumerate(products):
-        yield line
-        if place >= first:
-            done = (place - first) * len(made) // (len(products) - first)
-            yield from made[done : (place + 1 - first) * len(made) // (len(products) - first)]
 
 
 def _multiplied(lefts: Sequence[Part], right: Part, high: int, wide: int, steps: int) -> Iterable[str]:

@@ -106,23 +106,11 @@ class Part:
                 given = f"{self.begin} + {slow}, {k} + {fast} * {8 * self.together}"
             yield f"{self.name}_{share} = {function}(batch, {given});"
 
-    def kept_at_once(self) -> Iterable[str]:
+    def kept(self) -> Iterable[str]:
         """Writes to workgroup memory what is made of what was read."""
         for place, read in self._read():
             for array, function in zip(self.arrays, self.made, strict=True):
                 yield f"{array}{place} = {f'{function}({read})' if function else read};"
-
-    def made_of_read(self) -> Iterable[str]:
-        """Makes what is kept then. It stands before the barrier that waits for a step's products, so that it is
-        computed while these are."""
-        for number, (_, read) in enumerate(self._read()):
-            yield from (f"let {function}_{number} = {function}({read});" for function in self.made if function)
-
-    def kept(self) -> Iterable[str]:
-        """Writes to workgroup memory what was made."""
-        for number, (place, read) in enumerate(self._read()):
-            for array, function in zip(self.arrays, self.made, strict=True):
-                yield f"{array}{place} = {f'{function}_{number}' if function else read};"
 
     def _read(self) -> Iterable[tuple[str, str]]:
         """Where each vector is kept, and the text of what it is made of."""
