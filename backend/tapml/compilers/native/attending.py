@@ -8,13 +8,16 @@ from typing import Any
 
 from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attention_hooks import AttentionHooks, most_of
-from tapml.compilers.native.attention_shape import DEPTH, FOURS, LANES, LOWEST, Shape
+from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
 from tapml.compilers.native.contraction import TOTAL
 from tapml.compilers.native.factors import extents, last
 from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
 from tapml.compilers.native.polynomials import Polynomial
 from tapml.compilers.native.product import ACCUMULATED, arguments_of, numbered, tiles
-from tapml.compilers.native.words import bare
+from tapml.compilers.native.words import bare, tight
+
+_AHEAD = 8
+"""Values that a lane reads before the first is added."""
 
 PLACES = "places"
 """The symbol for how many places a cache has."""
@@ -87,7 +90,7 @@ class Attending(AttentionHooks):
 
     def _factors(self) -> Iterable[str]:
         yield self._vector(self._left, 4)
-        yield self._vector(self._right, DEPTH)
+        yield self._vector(self._right, self._shape.depth)
         yield self._vector(self._value, 4 * self._shape.fours)
 
     def _places(self) -> Iterable[str]:
@@ -141,7 +144,7 @@ class Attending(AttentionHooks):
         """Of a workgroup, beside what is put together in the end."""
         shape = self._shape
         yield f"var<workgroup> query_part : array<vec4<f32>, {shape.rows * self._query}>;"
-        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (FOURS + 1)}>;"
+        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (shape.depth // 4 + 1)}>;"
         yield f"var<workgroup> score_part : array<f32, {shape.rows * shape.keys}>;"
         yield f"var<workgroup> partial : array<f32, {LANES}>;"
         yield f"var<workgroup> highest : array<f32, {shape.rows}>;"
@@ -164,8 +167,9 @@ class Attending(AttentionHooks):
         yield f"let lane = index % {shape.fours};"
         yield f"let own = index / {shape.fours} % {shape.row_groups};"
         yield f"let part = index / {shape.fours * shape.row_groups};"
-        yield f"var mixed = array<vec4<f32>, {shape.own_rows}>();"
-        yield f"var sums = array<f32, {shape.own_rows}>();"
+        for c in range(shape.own_rows):
+            yield f"var mixed_{c} = vec4<f32>();"
+            yield f"var sum_{c} = 0.0;"
 
     def _tile(self) -> Iterable[str]:
         yield from self._scores()
@@ -195,39 +199,39 @@ class Attending(AttentionHooks):
 
     def _scores(self) -> Iterable[str]:
         shape = self._shape
-        count, keys = shape.scores, shape.keys
+        keys, depth, vectors = shape.keys, shape.depth, shape.depth // 4
         step = max(1, LANES // keys)
         """Rows beside each other that lanes have."""
-        fours = -(-shape.inner // 4)
-        yield f"var found = array<f32, {count}>();"
+        rows = [f"r + {c * step}" if c else "r" for c in range(shape.scores)]
+        yield from (f"var found_{c} = 0.0;" for c in range(shape.scores))
         yield f"let key = index % {keys};"
         yield f"let r = index / {keys};"
-        yield f"for (var k = 0; k < {shape.inner}; k += {DEPTH}) {{"
-        key = f"min(at + n / {FOURS}, end - 1)"
-        into = f"key_part[n / {FOURS} * {FOURS + 1} + n % {FOURS}]"
+        yield f"for (var k = 0; k < {shape.inner}; k += {depth}) {{"
+        key = f"min(at + n / {vectors}, end - 1)"
+        into = f"key_part[n / {vectors} * {vectors + 1} + n % {vectors}]"
         yield from (
-            f"  {line}" for line in filled(f"{into} = right4(batch, {key}, k + n % {FOURS} * 4);", keys * FOURS)
+            f"  {line}" for line in filled(f"{into} = right4(batch, {key}, k + n % {vectors} * 4);", keys * vectors)
         )
         yield "  workgroupBarrier();"
         inside = "" if shape.rows * keys >= LANES else f"r < {shape.rows}"
-        yield f"  for (var n = 0; n < min({FOURS}, {fours} - k / 4); n++) {{"
-        yield f"    let b = key_part[key * {FOURS + 1} + n];"
-        dot = f"found[c] = accumulated(found[c], query_part[(r + c * {step}) * {fours} + k / 4 + n], b);"
-        yield f"    for (var c = 0; c < {count}; c++) {{"
-        yield from _guarded(inside, [f"{dot}"], "      ")
-        yield "    }"
-        yield "  }"
+        for n in range(vectors):
+            lines = [f"let b_{n} = key_part[key * {vectors + 1}{f' + {n}' if n else ''}];"]
+            for c, row in enumerate(rows):
+                place = f"query_part[{tight(row)} * {self._query} + k / 4{f' + {n}' if n else ''}]"
+                lines.append(f"found_{c} = accumulated(found_{c}, {place}, b_{n});")
+            # The last step may have fewer vectors.
+            beyond = self._query % vectors and n >= self._query % vectors
+            conditions = [*([inside] if inside else []), *([f"k / 4 + {n} < {self._query}"] if beyond else [])]
+            yield from _guarded(" && ".join(conditions), lines, "  ")
         yield "  workgroupBarrier();"
         yield "}"
-        yield f"for (var c = 0; c < {count}; c++) {{"
-        yield f"  let here = r + c * {step};"
-        conditions = [*([f"here < {shape.rows}"] if inside else []), f"row + here < {self._rows}", "at + key < end"]
-        yield f"  if ({' && '.join(conditions)}) {{"
-        yield f"    score_part[here * {keys} + key] = score(batch, row + here, at + key, found[c]);"
-        yield f"  }} else{f' if (here < {shape.rows})' if inside else ''} {{"
-        yield f"    score_part[here * {keys} + key] = {LOWEST};"
-        yield "  }"
-        yield "}"
+        for c, row in enumerate(rows):
+            conditions = [*([f"{row} < {shape.rows}"] if inside else []), f"row + {row} < {self._rows}"]
+            yield f"if ({' && '.join([*conditions, 'at + key < end'])}) {{"
+            yield f"  score_part[{tight(row)} * {keys} + key] = score(batch, row + {row}, at + key, found_{c});"
+            yield f"}} else{f' if ({row} < {shape.rows})' if inside else ''} {{"
+            yield f"  score_part[{tight(row)} * {keys} + key] = {LOWEST};"
+            yield "}"
         yield "workgroupBarrier();"
 
     def _weights(self) -> Iterable[str]:
@@ -243,38 +247,41 @@ class Attending(AttentionHooks):
         yield "}"
         yield "partial[index] = most;"
         yield "workgroupBarrier();"
-        if each > 1:
-            yield f"for (var half = {each // 2}; half > 0; half /= 2) {{"
-            yield "  if (place < half) {"
-            yield "    partial[index] = max(partial[index], partial[index + half]);"
-            yield "  }"
-            yield "  workgroupBarrier();"
-            yield "}"
+        yield "var now = highest[line];"
+        yield f"for (var n = 0; n < {each}; n++) {{"
+        yield f"  now = max(now, partial[line * {each} + n]);"
+        yield "}"
+        yield "let scale = exp(highest[line] - now);"
+        yield "workgroupBarrier();"
         yield "if (place == 0) {"
-        yield "  let now = max(highest[line], partial[index]);"
-        yield "  factor[line] = exp(highest[line] - now);"
+        yield "  factor[line] = scale;"
         yield "  highest[line] = now;"
         yield "}"
-        yield "workgroupBarrier();"
         yield turn
         yield f"  let n = line * {shape.keys} + j;"
-        yield "  score_part[n] = select(0.0, exp(score_part[n] - highest[line]), at + j < end);"
+        yield "  score_part[n] = select(0.0, exp(score_part[n] - now), at + j < end);"
         yield "}"
         yield "workgroupBarrier();"
 
     def _mixed(self) -> Iterable[str]:
+        """Several values are read before the first is added. Beyond the last key weights are 0, and the last is read
+        again."""
         shape = self._shape
-        yield f"for (var c = 0; c < {shape.own_rows}; c++) {{"
-        yield f"  mixed[c] *= factor[own + c * {shape.row_groups}];"
-        yield f"  sums[c] *= factor[own + c * {shape.row_groups}];"
-        yield "}"
-        yield f"for (var j = part; j < min({shape.keys}, end - at); j += {shape.parts}) {{"
-        yield "  let v = value4(batch, at + j, lane * 4);"
-        yield f"  for (var c = 0; c < {shape.own_rows}; c++) {{"
-        yield f"    let p = score_part[(own + c * {shape.row_groups}) * {shape.keys} + j];"
-        yield "    mixed[c] = fma(vec4<f32>(p), v, mixed[c]);"
-        yield "    sums[c] += p;"
-        yield "  }"
+        rows = [(c, f"own + {c * shape.row_groups}" if c else "own") for c in range(shape.own_rows)]
+        for c, row in rows:
+            yield f"mixed_{c} *= factor[{row}];"
+            yield f"sum_{c} *= factor[{row}];"
+        ahead = max(1, min(_AHEAD, shape.keys // shape.parts))
+        yield f"for (var j = part; j < min({shape.keys}, end - at); j += {ahead * shape.parts}) {{"
+        for n in range(ahead):
+            place = f"at + j{f' + {n * shape.parts}' if n else ''}"
+            yield f"  let v_{n} = value4(batch, {f'min({place}, end - 1)' if n else place}, lane * 4);"
+        for n in range(ahead):
+            for c, row in rows:
+                place = f"{tight(row)} * {shape.keys} + j{f' + {n * shape.parts}' if n else ''}"
+                yield f"  let p_{n}_{c} = score_part[{place}];"
+                yield f"  mixed_{c} = fma(vec4<f32>(p_{n}_{c}), v_{n}, mixed_{c});"
+                yield f"  sum_{c} += p_{n}_{c};"
         yield "}"
 
     def _together(self) -> Iterable[str]:
@@ -282,40 +289,41 @@ class Attending(AttentionHooks):
         shape = self._shape
         if shape.parts == 1:
             return
-        yield f"for (var c = 0; c < {shape.own_rows}; c++) {{"
-        yield "  mixed_part[index] = mixed[c];"
-        yield "  sum_part[index] = sums[c];"
-        yield "  workgroupBarrier();"
-        yield "  if (part == 0) {"
-        yield f"    for (var p = 1; p < {shape.parts}; p++) {{"
-        yield f"      mixed[c] += mixed_part[index + p * {shape.fours * shape.row_groups}];"
-        yield f"      sums[c] += sum_part[index + p * {shape.fours * shape.row_groups}];"
-        yield "    }"
-        yield "  }"
-        yield "  workgroupBarrier();"
-        yield "}"
+        for c in range(shape.own_rows):
+            yield f"mixed_part[index] = mixed_{c};"
+            yield f"sum_part[index] = sum_{c};"
+            yield "workgroupBarrier();"
+            yield "if (part == 0) {"
+            yield f"  for (var p = 1; p < {shape.parts}; p++) {{"
+            yield f"    mixed_{c} += mixed_part[index + p * {shape.fours * shape.row_groups}];"
+            yield f"    sum_{c} += sum_part[index + p * {shape.fours * shape.row_groups}];"
+            yield "  }"
+            yield "}"
+            yield "workgroupBarrier();"
 
     def _stored(self) -> Iterable[str]:
         shape = self._shape
         first = "part == 0 && " if shape.parts > 1 else ""
-        yield f"for (var c = 0; c < {shape.own_rows}; c++) {{"
-        yield f"  let here = own + c * {shape.row_groups};"
-        yield f"  if ({first}row + here < {self._rows}) {{"
-        if self._whole:
-            yield f"    for (var n = 0; n < min(4, {self._width} - lane * 4); n++) {{"
-            yield "      finish(batch, row + here, lane * 4 + n, highest[here], sums[c], mixed[c][n]);"
-        else:
-            place = self._part.replace("row)", "row + here)")
-            yield f"    let own_part = {place};"
-            yield "    if (lane == 0) {"
-            yield "      parts[own_part] = highest[here];"
-            yield "      parts[own_part + 1] = sums[c];"
-            yield "    }"
-            yield f"    for (var n = 0; n < min(4, {self._width} - lane * 4); n++) {{"
-            yield "      parts[own_part + 2 + lane * 4 + n] = mixed[c][n];"
-        yield "    }"
-        yield "  }"
-        yield "}"
+        whole = self._width == 4 * shape.fours
+        for c in range(shape.own_rows):
+            here = f"own + {c * shape.row_groups}" if c else "own"
+            yield f"if ({first}row + {here} < {self._rows}) {{"
+            if not self._whole:
+                place = self._part.replace("row)", f"row + {here})")
+                yield f"  let own_part = {place};"
+                yield "  if (lane == 0) {"
+                yield f"    parts[own_part] = highest[{here}];"
+                yield f"    parts[own_part + 1] = sum_{c};"
+                yield "  }"
+            for n, component in enumerate("xyzw"):
+                column = f"lane * 4{f' + {n}' if n else ''}"
+                if self._whole:
+                    given = f"batch, row + {here}, {column}, highest[{here}], sum_{c}, mixed_{c}.{component}"
+                    line = f"finish({given});"
+                else:
+                    line = f"parts[own_part + {2 + n} + lane * 4] = mixed_{c}.{component};"
+                yield from _guarded("" if whole else f"{column} < {self._width}", [line], "  ")
+            yield "}"
 
 
 def times_text(*factors: Any) -> str:

@@ -6,9 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 
 LANES = 128
-DEPTH = 16
-"""How far along queries and keys a step goes: a part of the keys is that wide."""
-FOURS = DEPTH // 4
 _MEMORY = 16384
 """Bytes of workgroup memory that every device has."""
 
@@ -55,9 +52,16 @@ class Shape:
         return max(1, self.rows * self.keys // LANES)
 
     @property
+    def depth(self) -> int:
+        """How far along queries and keys a step goes: a part of the keys is that wide."""
+        return 32 if self.keys <= 32 else 16
+
+    @property
     def memory(self) -> int:
-        vectors = self.rows * -(-self.inner // 4) + self.keys * (FOURS + 1) + LANES
-        return 16 * vectors + 4 * (self.rows * self.keys + 2 * LANES + 2 * self.rows)
+        vectors = self.rows * -(-self.inner // 4) + self.keys * (self.depth // 4 + 1)
+        numbers = self.rows * self.keys + LANES + 2 * self.rows
+        together = 20 * LANES if self.parts > 1 else 0
+        return 16 * vectors + 4 * numbers + together
 
 
 def shape_of(rows: int, batch: int, keys: int, inner: int, width: int) -> Shape | None:

@@ -129,8 +129,8 @@ class Decoding(Attending):
         yield "}"
         yield f"let scale_{r} = exp(highest[{r}] - most_{r});"
         yield f"highest[{r}] = most_{r};"
-        yield f"mixed[{r}] *= scale_{r};"
-        yield f"sums[{r}] *= scale_{r};"
+        yield f"mixed_{r} *= scale_{r};"
+        yield f"sum_{r} *= scale_{r};"
         for c in range(turns):
             inside = f"at + mixed_key_{c} < end"
             place = f"mixed_key_{c}"
@@ -139,5 +139,5 @@ class Decoding(Attending):
                 place = f"min({place}, {shape.keys - 1})"
             number = f"{first} + {place}" if first else place
             yield f"let weight_{r}_{c} = select(0.0, exp(score_part[{number}] - most_{r}), {inside});"
-            yield f"mixed[{r}] = fma(vec4<f32>(weight_{r}_{c}), value_{c}, mixed[{r}]);"
-            yield f"sums[{r}] += weight_{r}_{c};"
+            yield f"mixed_{r} = fma(vec4<f32>(weight_{r}_{c}), value_{c}, mixed_{r});"
+            yield f"sum_{r} += weight_{r}_{c};"
