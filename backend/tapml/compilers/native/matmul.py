@@ -92,7 +92,8 @@ def matmul(
         split = split_of_one(columns, inner, batch, by_eights)
     else:
         ways = hooks.right_along, hooks.right_across, hooks.right_in_word
-        split = split_of(columns, inner, batch, *ways)
+        by_eights = rows == 1 and eights_of_right is not None and not eights_of_right.right_across
+        split = split_of(columns, inner, batch, *ways, by_eights)
     if split.eights and eights_of_right is not None:
         hooks = eights_of_right
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
