@@ -14,7 +14,7 @@ from tvm import relax
 from tapml.carving.carve import carve
 from tapml.compilers.base import Compiler
 from tapml.compilers.choose import CHOICES
-from tapml.compilers.native.skinny import INVOCATIONS, Split
+from tapml.compilers.native.skinny import INVOCATIONS, Split, split_of
 from tapml.compilers.native.tiles import TILES, Tile, tile_of
 from tapml.expressions import Symbol
 from tapml.importing.model import ImportedModel, Step
@@ -251,9 +251,28 @@ ODD: Mapping[str, Case] = {
 }
 
 
+def test_columns_of_whole_turns_are_read_by_eights(tmp_path: Path) -> None:
+    cases: dict[str, Case] = {
+        "one turn": (times_turned, [(1, 4096), (5, 4096)]),
+        "two turns": (times_turned, [(1, 8192), (3, 8192)]),
+        "two rows": (times_turned, [(2, 4096), (5, 4096)]),
+        "less": (times_turned, [(1, 4088), (5, 4088)]),
+    }
+    suite = carved(cases, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    texts = [file.text for name in suite.kernels for file in suite.kernel_files(name)]
+    assert sum("fn right8(" in text and "256 invocations share" in text for text in texts) == 2
+
+
+def test_lanes_of_columns() -> None:
+    assert split_of(4096, 4096, 1, along=True, eights=True) == Split(1, 256, 2, eights=True)
+    assert split_of(4096, 4096, 1, along=True) == split_of(4096, 4080, 1, along=True, eights=True) == Split(4, 64, 4)
+    assert split_of(64, 128, 1, along=True, eights=True) == split_of(64, 128, 1, along=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize(("lanes", "vectors"), [(64, 1), (8, 2)])
+@pytest.mark.parametrize(("lanes", "vectors"), [(64, 1), (8, 2), (256, 2)])
 def test_few_rows_by_eights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lanes: int, vectors: int, ahead: bool
 ) -> None:

@@ -97,6 +97,9 @@ def test_however_words_are_shared_out(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_lanes_are_as_many_as_fill_a_large_device() -> None:
     assert word_split_of(1, 4096, 512, 1) == WordSplit(4, 256, 2)
     assert word_split_of(1, 4096, 512, 1, by_fours=True) == WordSplit(4, 64, 4, True)
+    assert word_split_of(1, 4096, 512, 1, by_fours=True, by_halves=True) == WordSplit(4, 128, 4, True)
+    assert word_split_of(1, 128256, 512, 1, by_fours=True, by_halves=True).lanes == 32
+    assert word_split_of(1, 256, 128, 1, by_fours=True, by_halves=True).lanes == 128  # a four of words each at least
     assert word_split_of(1, 4096, 1024, 1, bits=8, by_fours=True) == WordSplit(4, 128, 4, True)
     assert word_split_of(1, 128256, 512, 1).lanes == 16
     assert word_split_of(8, 4096, 512, 1).columns == 2  # more sums than that there is no workgroup memory for
@@ -112,6 +115,48 @@ HALVES = {
 
 def test_in_float16(tmp_path: Path) -> None:
     assert wrong(carved(HALVES, tmp_path, "float16"), "deno") == {}
+
+
+BY_EIGHTS = {
+    "below a turn": Product(Q4F32, (1,), 67, 480),
+    "a turn": Product(Q8, (2,), 64, 256, with_bias),
+    "above a turn": Product(Q4F32, (3,), 65, 544),
+    "short": Product(UINT8_OF_64, (1,), 33, 64),
+    "batches": Product(Q4F32, (2, 2), 36, 64),
+    "zero points": Product(UINT4, (1,), 40, 128),
+}
+NOT_BY_EIGHTS = {
+    "no whole eights": Product(Q4F32, (2,), 35, 509),
+    "words one by one": Product(UINT4_OF_16, (1,), 33, 96),
+}
+
+
+def test_float16_by_eights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: WordSplit(4, 16, 4, True))
+    suite = carved({**BY_EIGHTS, **NOT_BY_EIGHTS}, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    texts = texts_of(suite)
+    assert by_words(suite) == len(texts)
+    assert sum("fn left8(" in text for text in texts) == len(BY_EIGHTS)
+    # By float16 they become numbers where the zero point is known.
+    assert sum("fn even_two(" in text for text in texts) == len(texts) - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", [WordSplit(1, 128, 4, True), WordSplit(2, 8, 8, True)], ids=str)
+def test_float16_however_it_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: WordSplit) -> None:
+    """About turns of fours of words, and about whole workgroups of columns."""
+    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: split)
+    columns = 256 // split.lanes * split.columns
+    cases = {
+        f"{more} of kind {number}": Product(kind, (rows,), max(33, columns) + more, turn + more * 64)
+        for number, kind in enumerate((Q4F32, Q8, UINT4, UINT8_OF_64))
+        for turn in [split.lanes * split.words * 32 // kind.bits]
+        for more, rows in ((-1, 1), (0, 8 // split.columns), (1, 3))
+    }
+    suite = carved(cases, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    assert by_four_words(suite) == sum("fn left8(" in text for text in texts_of(suite)) == len(cases)
 
 
 MATRICES = {

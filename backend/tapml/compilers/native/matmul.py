@@ -14,7 +14,7 @@ from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
 from tapml.compilers.native.factors import extents
-from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
+from tapml.compilers.native.halves import HalvesByIntegers, HalvesOfIntegers, HalvesOfRight, ProductOfHalves
 from tapml.compilers.native.integers import Integers, ProductOfIntegers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
 from tapml.compilers.native.matrices import by_matrices
@@ -78,8 +78,7 @@ def matmul(
     if integers is not None and not isinstance(chosen, Split):
         word_split = chosen if isinstance(chosen, WordSplit) else _word_split(found, made, indices, rows, integers)
         if word_split.fits(rows):
-            text = Text(found, found.entry_point, indices, OWN_NAMES)
-            by_words = ProductOfIntegers(text, made, word_split.columns == 4, word_split.fours)
+            by_words = _by_words(found, made, indices, word_split)
             return [skinny_integers(by_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
@@ -93,7 +92,8 @@ def matmul(
         split = split_of_one(columns, inner, batch, by_eights)
     else:
         ways = hooks.right_along, hooks.right_across, hooks.right_in_word
-        split = split_of(columns, inner, batch, *ways)
+        by_eights = rows == 1 and eights_of_right is not None and not eights_of_right.right_across
+        split = split_of(columns, inner, batch, *ways, by_eights)
     if split.eights and eights_of_right is not None:
         hooks = eights_of_right
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
@@ -122,7 +122,19 @@ def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, in
     batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
     probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
     by_fours = probe.by_four_words and (integers.bits == 8 or narrowed(made.left) is not None)
-    return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours)
+    return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours, probe.by_halves)
+
+
+def _by_words(found: Found, made: Contraction, indices: Indices, split: WordSplit) -> ProductOfIntegers:
+    """The functions of a product of few rows whose right factor is of integers."""
+    left = narrowed(made.left)
+    if left is not None and split.fours:
+        text = Text(found, found.entry_point, indices, OWN_NAMES)
+        halves = HalvesByIntegers(text, dataclasses.replace(made, left=left), split.columns == 4, fours=True)
+        if halves.runs and halves.at_once > 1:
+            return halves
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    return ProductOfIntegers(text, made, split.columns == 4, split.fours)
 
 
 _OF_TEXELS = Tile(4, 4, 8, 8)

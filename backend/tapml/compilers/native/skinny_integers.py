@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tapml.compilers.native.integers import FOURS, ProductOfIntegers
+from tapml.compilers.native.eights import WIDENED
+from tapml.compilers.native.integers import FOURS, HALF_FOURS, ProductOfIntegers
 from tapml.compilers.native.kernel import Launch, grid_of
 from tapml.compilers.native.product import ACCUMULATED, Count, numbered, tiles
 from tapml.compilers.native.skinny import INVOCATIONS, added
@@ -34,11 +35,13 @@ class WordSplit:
         return rows * self.columns <= _MOST_SUMS
 
 
-def word_split_of(rows: int, columns: int, words: int, batch: int, bits: int = 4, by_fours: bool = False) -> WordSplit:
+def word_split_of(
+    rows: int, columns: int, words: int, batch: int, bits: int = 4, by_fours: bool = False, by_halves: bool = False
+) -> WordSplit:
     """As many columns as their sums leave room for, which share what is read of the left factor, and as many lanes as
     fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`:
     whether four words may be read at once, which is worth it where what is multiplied by them lies in few cache
-    lines."""
+    lines; `by_halves`: whether integers become numbers by float16."""
     widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
     filled = _AT_ONCE * bits // 16 if by_fours else _AT_ONCE
     lanes = [lanes for lanes in (16, 32, 64, 128, 256)[: 4 if by_fours else 5] if lanes <= max(16, words)]
@@ -46,7 +49,9 @@ def word_split_of(rows: int, columns: int, words: int, batch: int, bits: int = 4
     enough = (split for split in splits if columns * batch * split[1] >= filled * split[0])
     width, lane = next(enough, (widths[-1], lanes[-1]))
     if by_fours:
-        return WordSplit(width, lane, 4, True)
+        # Invocations that compute less wait more: then more of them fill the device.
+        more = bits == 4 and by_halves and 2 * lane in lanes and 8 * lane <= words
+        return WordSplit(width, 2 * lane if more else lane, 4, True)
     return WordSplit(width, lane, 2 if lane < words else 1)
 
 
@@ -89,7 +94,8 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
         "have in workgroup memory."
     )
     shared = [f"var<workgroup> sums_{i} : array<{kind}, {INVOCATIONS}>;" for i in many]
-    helpers = f"{ACCUMULATED}\n{FOURS[integers.bits]}"
+    fours = HALF_FOURS if hooks.by_halves else FOURS
+    helpers = "\n".join([ACCUMULATED, *([WIDENED] if hooks.by_eights else []), fours[integers.bits]])
     return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
 
 
@@ -136,9 +142,17 @@ def _multiplied(hooks: ProductOfIntegers, rows: int, split: WordSplit, w: int) -
     parts = [(f"{half}_{w}" + f"_{p}" * (hooks.at_once > 1), half, p) for p in range(hooks.at_once) for half in halves]
     for i in range(rows):
         for n, (name, _, _) in enumerate(parts):
-            yield f"let {name}_of_{i} = left4(batch, {i}, {point}{f' + {4 * n}' if n else ''});"
+            at = f"batch, {i}, {point}{f' + {4 * n}' if n else ''}"
+            if not hooks.by_eights:
+                yield f"let {name}_of_{i} = left4({at});"
+                continue
+            eight = f"eight_{w}_{n // 2}_of_{i}"
+            if n % 2 == 0:
+                yield f"let {eight} = left8({at});"
+            yield f"let {name}_of_{i} = {('first', 'last')[n % 2]}_four({eight});"
     for j in range(split.columns):
         zero = integers.constant_or(integers.zero, f"zero_{j}" if integers.by_lines else f"zero_{w}_{j}")
+        zero += "h" * hooks.by_halves
         for name, half, p in parts:
             word = f"word_{w}_{j}" + f".{'xyzw'[p]}" * (hooks.at_once > 1)
             yield f"let {name}_by_{j} = {half}_four({word}, {zero});"
