@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from tapml.compilers.native.integers import Integers, ProductOfIntegers, with_in
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
 from tapml.compilers.native.matrices import by_matrices
 from tapml.compilers.native.matrix_parts import SIDE
-from tapml.compilers.native.packed import packed_factor, packing_of
+from tapml.compilers.native.packed import packed_factor, packing_of, packs_vectors
 from tapml.compilers.native.pieces import LEAST_OF_PIECES, in_pieces, least_splits
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, Hooks
@@ -229,7 +230,8 @@ def _by_matrices(
     if blocks.invocations > found.threads:
         return None
     if packed is None:
-        packed = packing_of(as_it_is.ways, sizes, (blocks.height, blocks.width))
+        by_vectors = functools.partial(packs_vectors, found, halves, indices, 8)
+        packed = packing_of(as_it_is.ways, sizes, (blocks.height, blocks.width), by_vectors)
     more, found, halves = _packed(found, halves, indices, packed, 8)
     parts = parts_of(found, blocks.splits)
     text = Text(found, found.entry_point, indices, OWN_NAMES)

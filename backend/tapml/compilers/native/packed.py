@@ -8,7 +8,7 @@ an odd length lies in the temporary with zeros behind each row.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.kernel import Found, Launch, ceildiv, times
 from tapml.compilers.native.polynomials import Indices, Polynomial
+from tapml.compilers.native.shifted import is_shifted, shifted
 from tapml.compilers.native.staged import of_any
 from tapml.compilers.native.stages import Index, Stage, is_index, loads, parts, substituted, variable
 from tapml.compilers.native.transposed import transposed
@@ -180,25 +181,50 @@ STEPS = 64
 _VISIT = {"shifted": 0.6, "fours": 0.3, "ones": 1.4, "whole": 0.0}
 """Picoseconds that a large device takes longer for a number of a factor, each time a workgroup reads it, than where it
 lies in whole vectors: of a product by subgroup matrices on an H200."""
-_PACKED = 1.3
-"""Picoseconds of a number that is packed."""
+_PACKED = {False: 1.3, True: 0.5}
+"""Picoseconds of a number that is packed; True: by whole vectors (shifted.py)."""
 _DISPATCH = 8e6
 """Picoseconds of a dispatch before, with what recording it takes."""
 
 
-def packing_of(ways: Mapping[str, str], sizes: tuple[int, int, int, int], tile: tuple[int, int]) -> tuple[str, ...]:
+def packing_of(
+    ways: Mapping[str, str],
+    sizes: tuple[int, int, int, int],
+    tile: tuple[int, int],
+    by_vectors: Callable[[str], bool],
+) -> tuple[str, ...]:
     """The factors, "left" and "right", that are estimated to be worth packing. `ways`: how each lies
     (`Eights.way`); `sizes`: batches, rows, columns and points of the inner axis; `tile`: rows and columns of a
-    workgroup."""
+    workgroup; `by_vectors`: whether a factor would be packed by whole vectors (`packs_vectors`)."""
     batch, rows, columns, inner = sizes
     chosen = []
     for side, way in ways.items():
         own, others, each = (rows, columns, tile[1]) if side == "left" else (columns, rows, tile[0])
         elements = batch * own * inner
         visits = elements * -(-others // each)
-        if visits * _VISIT[way] > elements * _PACKED + _DISPATCH:
+        packed = _PACKED[way != "whole" and by_vectors(side)]
+        if visits * _VISIT[way] > elements * packed + _DISPATCH:
             chosen.append(side)
     return tuple(chosen)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """The stage that writes a packed factor, alone in `found`, and where the factor, of the dtype that the temporary
+    has, lies in it."""
+
+    found: Found
+    way: Packed
+
+    @property
+    def name(self) -> str:
+        return self.found.outputs[0]
+
+
+def packs_vectors(found: Found, made: Contraction, indices: Indices, each: int, side: str) -> bool:
+    """Whether `packed_factor` reads and writes whole vectors."""
+    writing = _writing(found, made, indices, side, each, spread=True)
+    return writing is not None and is_shifted(writing.found)
 
 
 def packed_factor(
@@ -207,8 +233,22 @@ def packed_factor(
     """The dispatch that writes a factor, "left" or "right", in vectors of `each`, and what is left of the product after
     it. `spread`: each element of it, however often an image has it. None where the temporary is too large, or no
     template writes it."""
-    factor: Expression = getattr(made, side)
-    value = factor
+    writing = _writing(found, made, indices, side, each, spread)
+    if writing is None:
+        return None
+    launches = of_any((shifted, transposed, elementwise), writing.found)
+    if launches is None:
+        return None
+    padded = found.padded | {writing.name} if writing.way.padded else found.padded
+    rest = replace(found, program=writing.found.program, part=found.part + len(launches), padded=padded)
+    load = Expression("load", writing.way.value.dtype, writing.way.places, writing.name)
+    load = load if load.dtype == getattr(made, side).dtype else Expression("cast", "float32", (load,))
+    return launches, rest, replace(made, left=load) if side == "left" else replace(made, right=load)
+
+
+def _writing(found: Found, made: Contraction, indices: Indices, side: str, each: int, spread: bool) -> _Writing | None:
+    """None where the temporary is too large, or a factor is of no form that is packed."""
+    value: Expression = getattr(made, side)
     while value.kind == "cast" and value.dtype == "float32" and value.operands[0].dtype == "float16":
         (value,) = value.operands
     around = Around(made.batch, made.rows if side == "left" else made.columns, made.inner, each)
@@ -222,14 +262,7 @@ def packed_factor(
         return None
     program = replace(found.program, temporaries=(*found.program.temporaries, buffer))
     stage = Stage(name, way.axes, tuple(variable(axis.variable) for axis in way.axes), way.value)
-    launches = of_any((transposed, elementwise), replace(found, program=program, stages=[stage], outputs=[name]))
-    if launches is None:
-        return None
-    padded = found.padded | {name} if way.padded else found.padded
-    rest = replace(found, program=program, part=found.part + len(launches), padded=padded)
-    load = Expression("load", value.dtype, way.places, name)
-    load = load if value is factor else Expression("cast", "float32", (load,))
-    return launches, rest, replace(made, left=load) if side == "left" else replace(made, right=load)
+    return _Writing(replace(found, program=program, stages=[stage], outputs=[name]), way)
 
 
 def _way(found: Found, indices: Indices, value: Expression, around: Around, spread: bool) -> Packed | None:
@@ -239,5 +272,7 @@ def _way(found: Found, indices: Indices, value: Expression, around: Around, spre
     places = [indices.flat(load.operands, found.buffers[str(load.value)].shape) for load in loads(value)]
     along = any((step := place.coefficient(last.variable)) is not None and step.constant == 1 for place in places)
     if along and (not isinstance(last.extent, int) or last.extent >= around.each):
-        return rows(indices, value, replace(around, each=STEPS))
+        long = rows(indices, value, replace(around, each=STEPS))
+        if long is not None:
+            return long
     return image(found, indices, value, around, spread) or columns(indices, value, around)
