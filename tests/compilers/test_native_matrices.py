@@ -124,9 +124,12 @@ def smaller(blocks: Blocks) -> Blocks:
     if blocks.rows * blocks.columns > MOST_PRODUCTS * SIDE**2:
         blocks = dataclasses.replace(blocks, columns=SIDE)
     each = blocks.rows * blocks.columns // SIDE**2
-    depth = min(blocks.depth, max(1, MOST_PRODUCTS // each) * SIDE)
+    steps = max(1, MOST_PRODUCTS // each)
+    depth = min(blocks.depth, 2 ** (steps.bit_length() - 1) * SIDE)
     while not all(fits(lines, depth, blocks.invocations, False) for lines in (blocks.height, blocks.width)):
         depth *= 2
+    if each * depth > MOST_PRODUCTS * SIDE and blocks.columns > SIDE:
+        return smaller(dataclasses.replace(blocks, columns=SIDE))
     return dataclasses.replace(blocks, depth=depth)
 
 
