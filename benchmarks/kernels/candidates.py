@@ -167,8 +167,10 @@ def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:
                 yield f"split {text}{', ahead' if ahead else ''}", partial(matmul, chosen=split), 256
     for columns, lanes, words in product((1, 2, 4), (8, 16, 32, 64, 128, 256), (1, 2, 4, 8)) if of_words else ():
         for fours in (False, True)[: 2 if words % 4 == 0 else 1]:
-            text = f"words {columns} columns, {lanes} lanes, {words} words{' by fours' if fours else ''}"
-            yield text, partial(matmul, chosen=WordSplit(columns, lanes, words, fours)), 256
+            for staged in (False, True):
+                text = f"words {columns} columns, {lanes} lanes, {words} words{' by fours' if fours else ''}"
+                of = WordSplit(columns, lanes, words, fours, staged)
+                yield f"{text}{', staged' if staged else ''}", partial(matmul, chosen=of), 256
     for lanes in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
         yield f"rows {lanes} lanes", partial(rows, lanes=lanes), max(lanes, 256)
 

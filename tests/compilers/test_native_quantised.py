@@ -33,6 +33,7 @@ from tapml.compilers.native.matrix_parts import SIDE, odd
 from tapml.compilers.native.pieces import least_splits
 from tapml.compilers.native.skinny_integers import WordSplit, word_split_of
 from tapml.importing.quantise import Q4F16
+from tapml.locating.barriers import unordered
 from tapml.suite import Suite
 
 FEW_ROWS = {
@@ -69,6 +70,8 @@ def test_few_rows(tmp_path: Path) -> None:
 SPLITS = (
     *(WordSplit(1, 8, 1), WordSplit(1, 256, 4), WordSplit(2, 32, 2), WordSplit(2, 64, 1), WordSplit(4, 16, 4)),
     *(WordSplit(4, 16, 4, True), WordSplit(1, 32, 8, True)),
+    *(WordSplit(2, 64, 4, True, staged=True), WordSplit(4, 16, 4, True, staged=True)),
+    *(WordSplit(2, 16, 2, staged=True), WordSplit(1, 128, 1, staged=True)),
 )
 
 
@@ -94,6 +97,33 @@ def test_however_words_are_shared_out(tmp_path: Path, monkeypatch: pytest.Monkey
     assert by_four_words(suite) > len(suite.kernels) // 2 if split.fours else by_four_words(suite) == 0
 
 
+STAGED = {
+    "less than a turn": Product(Q4F32, (1,), 33, 32),
+    "below turns": Product(Q4F32, (2,), 65, 992),
+    "a turn": Product(Q4F32, (1,), 64, 512, with_bias),
+    "above a turn": Product(UINT4, (1,), 37, 544),
+    "of q8": Product(Q8, (1,), 33, 272),
+    "no whole fours of numbers": Product(Q4F32, (1,), 41, 1021),
+    "an odd number of words": Product(Q4F32, (1,), 61, 67),
+    "a zero point a line": Product(UINT8, (2,), 34, 109),
+    "groups of two words": Product(UINT4_OF_16, (1,), 36, 176),
+}
+
+
+def test_what_words_meet_is_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    split = WordSplit(4, 16, 4, True, staged=True)
+    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: split)
+    suite = carved(STAGED, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    texts = texts_of(suite)
+    assert by_words(suite) == len(texts)
+    assert all("left_part_0[" in text for text in texts)
+    for text in texts:  # locate knows what each of its barriers is for
+        lines = text.splitlines()
+        at = [number for number, line in enumerate(lines) if line.strip() == "workgroupBarrier();"]
+        assert all(unordered("\n".join([*lines[:number], *lines[number + 1 :]])) is not None for number in at)
+
+
 def test_lanes_are_as_many_as_fill_a_large_device() -> None:
     assert word_split_of(1, 4096, 512, 1) == WordSplit(4, 256, 2)
     assert word_split_of(1, 4096, 512, 1, by_fours=True) == WordSplit(4, 64, 4, True)
@@ -101,6 +131,12 @@ def test_lanes_are_as_many_as_fill_a_large_device() -> None:
     assert word_split_of(1, 128256, 512, 1, by_fours=True, by_halves=True).lanes == 32
     assert word_split_of(1, 256, 128, 1, by_fours=True, by_halves=True).lanes == 128  # a four of words each at least
     assert word_split_of(1, 4096, 1024, 1, bits=8, by_fours=True) == WordSplit(4, 128, 4, True)
+    wide = {"by_fours": True, "wide": True}
+    assert word_split_of(1, 4096, 512, 1, **wide) == WordSplit(4, 64, 4, True, staged=True)
+    assert word_split_of(1, 2048, 512, 1, **wide) == WordSplit(2, 64, 4, True, staged=True)
+    assert word_split_of(2, 16384, 512, 1, **wide) == WordSplit(4, 16, 4, True, staged=True)
+    for rows, columns, words in ((1, 512, 512), (2, 4096, 512), (8, 128256, 512), (1, 50, 8)):
+        assert word_split_of(rows, columns, words, 1, **wide) == word_split_of(rows, columns, words, 1)
     assert word_split_of(1, 128256, 512, 1).lanes == 16
     assert word_split_of(8, 4096, 512, 1).columns == 2  # more sums than that there is no workgroup memory for
     assert word_split_of(1, 50, 6, 1) == WordSplit(1, 16, 1)

@@ -122,14 +122,15 @@ def _of_words(
 def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, integers: Integers) -> WordSplit:
     batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
     probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
-    by_fours = probe.by_four_words and (integers.bits == 8 or narrowed(made.left) is not None)
-    return word_split_of(rows, columns, -(-inner // integers.each), batch, integers.bits, by_fours, probe.by_halves)
+    wide = integers.bits == 4 and narrowed(made.left) is None
+    ways = integers.bits, probe.by_four_words, probe.by_halves, wide
+    return word_split_of(rows, columns, -(-inner // integers.each), batch, *ways)
 
 
 def _by_words(found: Found, made: Contraction, indices: Indices, split: WordSplit) -> ProductOfIntegers:
     """The functions of a product of few rows whose right factor is of integers."""
     left = narrowed(made.left)
-    if left is not None and split.fours:
+    if left is not None and split.fours and not split.staged:
         text = Text(found, found.entry_point, indices, OWN_NAMES)
         halves = HalvesByIntegers(text, dataclasses.replace(made, left=left), split.columns == 4, fours=True)
         if halves.runs and halves.at_once > 1:

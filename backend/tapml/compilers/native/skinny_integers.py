@@ -15,8 +15,12 @@ from tapml.compilers.native.words import bare
 
 _AT_ONCE = 262144
 """Invocations that fill a large device, each of which waits for two words of each column."""
-_MOST_SUMS = 16
-"""Of an invocation: those of a workgroup fit into the workgroup memory that every device has."""
+_MOST_BYTES = 16384
+"""Of workgroup memory, which every device has."""
+_SUM, _VECTOR = 4 * INVOCATIONS, 16
+"""Bytes of a workgroup's sums of a column and a row, and of four numbers."""
+_LEAST_SHARED = 2
+"""Columns, for each row, that share what is staged: reading it takes longer than words where they are fewer."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +33,33 @@ class WordSplit:
     words: int
     fours: bool = False
     """Whether four words beside each other are read at once, and meet their scale together."""
+    staged: bool = False
+    """Whether what a workgroup multiplies in a turn of the left factor is read once, into workgroup memory."""
 
     def fits(self, rows: int) -> bool:
-        """Whether the sums of so many rows do."""
-        return rows * self.columns <= _MOST_SUMS
+        """Whether the sums of so many rows do, and what is staged, of which a word has three vectors of four at
+        most."""
+        staged = 3 * _VECTOR * self.lanes * self.words if self.staged else 0
+        return rows * (_SUM * self.columns + staged) <= _MOST_BYTES
 
 
 def word_split_of(
-    rows: int, columns: int, words: int, batch: int, bits: int = 4, by_fours: bool = False, by_halves: bool = False
+    rows: int,
+    columns: int,
+    words: int,
+    batch: int,
+    bits: int = 4,
+    by_fours: bool = False,
+    by_halves: bool = False,
+    wide: bool = False,
 ) -> WordSplit:
     """As many columns as their sums leave room for, which share what is read of the left factor, and as many lanes as
     fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`:
     whether four words may be read at once, which is worth it where what is multiplied by them lies in few cache
-    lines; `by_halves`: whether integers become numbers by float16."""
+    lines; `by_halves`: whether integers become numbers by float16; `wide`: whether what is multiplied by a four of
+    words lies in many cache lines, so that it has to be staged."""
+    if wide and by_fours:
+        return _staged_split_of(rows, columns, words, batch) or word_split_of(rows, columns, words, batch, bits)
     widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
     filled = _AT_ONCE * bits // 16 if by_fours else _AT_ONCE
     lanes = [lanes for lanes in (16, 32, 64, 128, 256)[: 4 if by_fours else 5] if lanes <= max(16, words)]
@@ -53,6 +71,17 @@ def word_split_of(
         more = bits == 4 and by_halves and 2 * lane in lanes and 8 * lane <= words
         return WordSplit(width, 2 * lane if more else lane, 4, True)
     return WordSplit(width, lane, 2 if lane < words else 1)
+
+
+def _staged_split_of(rows: int, columns: int, words: int, batch: int) -> WordSplit | None:
+    """None where too few invocations for a large device would share what there is workgroup memory for."""
+    for width in (4, 2):
+        for lanes in (16, 32, 64):
+            split = WordSplit(width, lanes, 4, True, True)
+            filled = columns * batch * lanes * 4 >= _AT_ONCE * width and width >= _LEAST_SHARED * rows
+            if filled and split.fits(rows) and lanes <= max(16, words // 4):
+                return split
+    return None
 
 
 def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count: Count) -> Launch:
@@ -76,9 +105,7 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
         "// Columns beyond the last are read as the last: what comes of them is not stored.",
         *(f"let read_{j} = min(column{f' + {j}' if j else ''}, {hooks.last_column});" for j in range(width)),
         *(f"var {_sum(i, j)} = 0.0;" for i in many for j in range(width)),
-        f"for (var first = lane; first < {words}; first += {lanes * reads}) {{",
-        *(f"  {line}" for line in _turn(hooks, rows, split, reads)),
-        "}",
+        *_turns(hooks, rows, split, reads, words),
         "",
         f"let slot = lane * {groups} + place;",
         *(f"sums_{i}[slot] = {_vector(kind, [_sum(i, j) for j in range(width)])};" for i in many),
@@ -94,6 +121,10 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
         "have in workgroup memory."
     )
     shared = [f"var<workgroup> sums_{i} : array<{kind}, {INVOCATIONS}>;" for i in many]
+    if split.staged:
+        comment += "\nWhat they multiply of the rows in a turn the whole workgroup reads there."
+        size = lanes * reads * _pitch(hooks)
+        shared += [f"var<workgroup> left_part_{i} : array<vec4<f32>, {size}>;" for i in many]
     fours = HALF_FOURS if hooks.by_halves else FOURS
     helpers = "\n".join([ACCUMULATED, *([WIDENED] if hooks.by_eights else []), fours[integers.bits]])
     return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
@@ -112,6 +143,43 @@ def _reads_of(hooks: ProductOfIntegers) -> str:
     return hooks.words if hooks.at_once == 1 else str(int(hooks.words) // hooks.at_once)
 
 
+def _vectors(hooks: ProductOfIntegers) -> int:
+    """Of four numbers of the left factor that meet what is read of words at once."""
+    return hooks.integers.each * hooks.at_once // 4
+
+
+def _pitch(hooks: ProductOfIntegers) -> int:
+    """Vectors in workgroup memory from those of one lane to those of the next: an odd number, so that lanes beside each
+    other read of different banks."""
+    return _vectors(hooks) | 1
+
+
+def _turns(hooks: ProductOfIntegers, rows: int, split: WordSplit, reads: int, words: str) -> Iterable[str]:
+    step = split.lanes * reads
+    if split.staged:
+        yield f"for (var begin = 0; begin < {words}; begin += {step}) {{"
+        yield "  let first = begin + lane;"
+    else:
+        yield f"for (var first = lane; first < {words}; first += {step}) {{"
+    yield from (f"  {line}" for line in _turn(hooks, rows, split, reads))
+    yield "}"
+
+
+def _staging(hooks: ProductOfIntegers, rows: int, split: WordSplit, reads: int) -> Iterable[str]:
+    """What a turn multiplies of the left factor, into workgroup memory; beyond the end of the inner axis that is
+    zeros."""
+    step, each, pitch = split.lanes * reads, _vectors(hooks), _pitch(hooks)
+    yield "// What the turn before has multiplied is not needed any more."
+    yield "workgroupBarrier();"
+    for first in range(0, step * each, INVOCATIONS):
+        n = "index" if not first else f"(index + {first})"
+        at = n if pitch == each else f"{n} / {each} * {pitch} + {n} % {each}"
+        lines = [f"left_part_{i}[{bare(at)}] = left4(batch, {i}, begin * {4 * each} + {n} * 4);" for i in range(rows)]
+        some = step * each < INVOCATIONS
+        yield from [f"if (index < {step * each}) {{", *(f"  {line}" for line in lines), "}"] if some else lines
+    yield "workgroupBarrier();"
+
+
 def _turn(hooks: ProductOfIntegers, rows: int, split: WordSplit, reads: int) -> Iterable[str]:
     """All words of a turn are read before the first one is multiplied."""
     integers, columns, count = hooks.integers, range(split.columns), _reads_of(hooks)
@@ -122,7 +190,8 @@ def _turn(hooks: ProductOfIntegers, rows: int, split: WordSplit, reads: int) -> 
     for w in range(reads):
         at = f"first{f' + {w * split.lanes}' if w else ''}"
         # What lies beyond the last word is multiplied by zeros.
-        yield f"let at_{w} = {at if inside or not w else f'min({at}, {end})'};"
+        given = inside or not (w or split.staged)
+        yield f"let at_{w} = {at if given else f'min({at}, {end})'};"
         for j in columns:
             yield f"let word_{w}_{j} = {function}(batch, read_{j}, at_{w});"
             if not integers.by_lines:
@@ -131,6 +200,8 @@ def _turn(hooks: ProductOfIntegers, rows: int, split: WordSplit, reads: int) -> 
                     yield f"let zero_{w}_{j} = right_zero(batch, read_{j}, at_{w} * {each});"
     if integers.by_lines and integers.zero.kind != "constant":
         yield from (f"let zero_{j} = right_zero(batch, read_{j}, 0);" for j in columns)
+    if split.staged:
+        yield from _staging(hooks, rows, split, reads)
     for w in range(reads):
         yield from _multiplied(hooks, rows, split, w)
 
@@ -143,6 +214,10 @@ def _multiplied(hooks: ProductOfIntegers, rows: int, split: WordSplit, w: int) -
     for i in range(rows):
         for n, (name, _, _) in enumerate(parts):
             at = f"batch, {i}, {point}{f' + {4 * n}' if n else ''}"
+            if split.staged:
+                lane = f"(lane + {w * split.lanes})" if w else "lane"
+                yield f"let {name}_of_{i} = left_part_{i}[{lane} * {_pitch(hooks)}{f' + {n}' if n else ''}];"
+                continue
             if not hooks.by_eights:
                 yield f"let {name}_of_{i} = left4({at});"
                 continue
