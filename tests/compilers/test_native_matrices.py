@@ -137,8 +137,7 @@ def smaller(blocks: Blocks) -> Blocks:
 def test_all_blocks_at_their_edges(tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: dict[tuple[int, int], Blocks] = {}
     cases: dict[str, Case] = {}
-    for number, found in enumerate(BLOCKS):
-        fitting = smaller(found)
+    for number, fitting in enumerate(dict.fromkeys(map(smaller, BLOCKS))):
         for more in (-1, 0, 1):
             size = rows, columns = fitting.height + more, fitting.width * (number % 3 + 1) + more
             blocks[size] = fitting

@@ -126,17 +126,19 @@ def test_what_words_meet_is_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_lanes_are_as_many_as_fill_a_large_device() -> None:
     assert word_split_of(1, 4096, 512, 1) == WordSplit(4, 256, 2)
-    assert word_split_of(1, 4096, 512, 1, by_fours=True) == WordSplit(4, 64, 4, True)
-    assert word_split_of(1, 4096, 512, 1, by_fours=True, by_halves=True) == WordSplit(4, 128, 4, True)
-    assert word_split_of(1, 128256, 512, 1, by_fours=True, by_halves=True).lanes == 32
-    assert word_split_of(1, 256, 128, 1, by_fours=True, by_halves=True).lanes == 128  # a four of words each at least
+    for wide in (False, True):
+        fours = {"by_fours": True, "wide": wide}
+        assert word_split_of(1, 4096, 512, 1, **fours) == WordSplit(4, 64, 4, True, staged=True)
+        assert word_split_of(1, 2048, 512, 1, **fours) == WordSplit(2, 64, 4, True, staged=True)
+        assert word_split_of(2, 16384, 512, 1, **fours) == WordSplit(4, 16, 4, True, staged=True)
     assert word_split_of(1, 4096, 1024, 1, bits=8, by_fours=True) == WordSplit(4, 128, 4, True)
-    wide = {"by_fours": True, "wide": True}
-    assert word_split_of(1, 4096, 512, 1, **wide) == WordSplit(4, 64, 4, True, staged=True)
-    assert word_split_of(1, 2048, 512, 1, **wide) == WordSplit(2, 64, 4, True, staged=True)
-    assert word_split_of(2, 16384, 512, 1, **wide) == WordSplit(4, 16, 4, True, staged=True)
+    # Where so few share what would be staged, float32 meets words one by one.
     for rows, columns, words in ((1, 512, 512), (2, 4096, 512), (8, 128256, 512), (1, 50, 8)):
-        assert word_split_of(rows, columns, words, 1, **wide) == word_split_of(rows, columns, words, 1)
+        found = word_split_of(rows, columns, words, 1, by_fours=True, wide=True)
+        assert found == word_split_of(rows, columns, words, 1)
+        half = word_split_of(rows, columns, words, 1, by_fours=True)
+        assert half.fours
+        assert not half.staged
     assert word_split_of(1, 128256, 512, 1).lanes == 16
     assert word_split_of(8, 4096, 512, 1).columns == 2  # more sums than that there is no workgroup memory for
     assert word_split_of(1, 50, 6, 1) == WordSplit(1, 16, 1)
@@ -153,46 +155,29 @@ def test_in_float16(tmp_path: Path) -> None:
     assert wrong(carved(HALVES, tmp_path, "float16"), "deno") == {}
 
 
-BY_EIGHTS = {
+FOURS_OF_HALVES = {
     "below a turn": Product(Q4F32, (1,), 67, 480),
     "a turn": Product(Q8, (2,), 64, 256, with_bias),
     "above a turn": Product(Q4F32, (3,), 65, 544),
     "short": Product(UINT8_OF_64, (1,), 33, 64),
     "batches": Product(Q4F32, (2, 2), 36, 64),
     "zero points": Product(UINT4, (1,), 40, 128),
-}
-NOT_BY_EIGHTS = {
-    "no whole eights": Product(Q4F32, (2,), 35, 509),
     "words one by one": Product(UINT4_OF_16, (1,), 33, 96),
 }
 
 
-def test_float16_by_eights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: WordSplit(4, 16, 4, True))
-    suite = carved({**BY_EIGHTS, **NOT_BY_EIGHTS}, tmp_path, "float16")
+@pytest.mark.parametrize("staged", [False, True])
+def test_fours_of_words_in_float16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, staged: bool) -> None:
+    split = WordSplit(4, 16, 4, True, staged)
+    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: split)
+    monkeypatch.setattr(WordSplit, "fits", lambda *_: True)
+    suite = carved(FOURS_OF_HALVES, tmp_path, "float16")
     assert wrong(suite, "deno") == {}
     texts = texts_of(suite)
     assert by_words(suite) == len(texts)
-    assert sum("fn left8(" in text for text in texts) == len(BY_EIGHTS)
-    # By float16 they become numbers where the zero point is known.
-    assert sum("fn even_two(" in text for text in texts) == len(texts) - 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("split", [WordSplit(1, 128, 4, True), WordSplit(2, 8, 8, True)], ids=str)
-def test_float16_however_it_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: WordSplit) -> None:
-    """About turns of fours of words, and about whole workgroups of columns."""
-    monkeypatch.setattr("tapml.compilers.native.matmul.word_split_of", lambda *sizes: split)
-    columns = 256 // split.lanes * split.columns
-    cases = {
-        f"{more} of kind {number}": Product(kind, (rows,), max(33, columns) + more, turn + more * 64)
-        for number, kind in enumerate((Q4F32, Q8, UINT4, UINT8_OF_64))
-        for turn in [split.lanes * split.words * 32 // kind.bits]
-        for more, rows in ((-1, 1), (0, 8 // split.columns), (1, 3))
-    }
-    suite = carved(cases, tmp_path, "float16")
-    assert wrong(suite, "deno") == {}
-    assert by_four_words(suite) == sum("fn left8(" in text for text in texts_of(suite)) == len(cases)
+    for text in texts:  # two at a time, of eight of which all have one zero point that is known
+        by_twos = "fn right_words(" in text and "fn high_four(" in text and "fn right_zero(" not in text
+        assert ("fn even_two(" in text) == by_twos
 
 
 MATRICES = {

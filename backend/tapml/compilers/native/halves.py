@@ -9,7 +9,7 @@ from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.eights import Eights
 from tapml.compilers.native.ending import Parts
 from tapml.compilers.native.factors import Factor, Factors, extents, last
-from tapml.compilers.native.integers import FOURS, Integers, OfIntegers, ProductOfIntegers
+from tapml.compilers.native.integers import FOURS, Integers, OfIntegers
 from tapml.compilers.native.kernel import Text, product
 from tapml.compilers.native.product import Hooks
 from tapml.compilers.native.stages import loads
@@ -117,19 +117,6 @@ class HalvesOfRight(Eights, Hooks):
     def _vector(self, factor: Factor, step: int) -> str:
         way = Factors if factor.name == "left" else Eights
         return way._vector(self, factor, step)
-
-
-class HalvesByIntegers(ProductOfIntegers, Eights):
-    """The functions of a product of few rows of float16 and of integers: `left8`, `right_words` and so on."""
-
-    by_eights = True
-    tile = (1, 1)
-
-    @property
-    def runs(self) -> bool:
-        """Whether eight numbers of the left factor are a vector of its buffer, which nothing else reads."""
-        run = self._run(self._left)
-        return run is not None and run.aligned and self._text.accesses[str(run.load.value)].width == 8
 
 
 class HalvesOfIntegers(OfIntegers, ProductOfHalves):

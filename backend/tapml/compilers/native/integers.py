@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tapml.compilers.native.contraction import Contraction
-from tapml.compilers.native.eights import narrowed
 from tapml.compilers.native.factors import Factor, Factors, last
 from tapml.compilers.native.kernel import Text, product
 from tapml.compilers.native.polynomials import Indices, Polynomial
@@ -47,49 +46,34 @@ fn low_four(word : u32, zero : f32) -> vec4<f32> {
 FOURS = {4: _FOUR_OF_EIGHT, 8: _FOUR_OF_FOUR}
 """Functions of a word's integers as float32, by their bits."""
 
-# The same by float16, two at a time, for devices that have it. Behind the bits of 1024 an integer of up to ten bits is
-# added to it, and behind those of 64 one that stands four bits further up. All of it is exact. `unpack2x16float` and
-# not `bitcast`: Firefox has no bitcast between a u32 and two float16.
-_HALF_FOUR_OF_EIGHT = """\
+# The same, two at a time: behind the bits of the float16 that is 1024 an integer of up to ten bits is added to it, and
+# behind those of 64 one that stands four bits further up. All of that is exact on every device.
+FOURS_BY_TWOS = """\
 // Of a word of eight integers the first and the fifth, less a zero point.
-fn even_two(word : u32, zero : f16) -> vec2<f16> {
-  return vec2<f16>(unpack2x16float((word & 0x000f000fu) | 0x64006400u)) - vec2<f16>(1024.0h + zero);
+fn even_two(word : u32, zero : f32) -> vec2<f32> {
+  return unpack2x16float((word & 0x000f000fu) | 0x64006400u) - vec2<f32>(1024.0 + zero);
 }
 
 // The second and the sixth.
-fn odd_two(word : u32, zero : f16) -> vec2<f16> {
-  return vec2<f16>(unpack2x16float((word & 0x00f000f0u) | 0x54005400u)) - vec2<f16>(64.0h + zero);
+fn odd_two(word : u32, zero : f32) -> vec2<f32> {
+  return unpack2x16float((word & 0x00f000f0u) | 0x54005400u) - vec2<f32>(64.0 + zero);
 }
 
 // The first four.
-fn low_four(word : u32, zero : f16) -> vec4<f32> {
-  let even = vec2<f32>(f32(even_two(word, zero).x), f32(even_two(word >> 8u, zero).x));
-  let odd = vec2<f32>(f32(odd_two(word, zero).x), f32(odd_two(word >> 8u, zero).x));
+fn low_four(word : u32, zero : f32) -> vec4<f32> {
+  let even = vec2<f32>(even_two(word, zero).x, even_two(word >> 8u, zero).x);
+  let odd = vec2<f32>(odd_two(word, zero).x, odd_two(word >> 8u, zero).x);
   return vec4<f32>(even.x, odd.x, even.y, odd.y);
 }
 
 // The last four.
-fn high_four(word : u32, zero : f16) -> vec4<f32> {
-  let even = vec2<f32>(f32(even_two(word, zero).y), f32(even_two(word >> 8u, zero).y));
-  let odd = vec2<f32>(f32(odd_two(word, zero).y), f32(odd_two(word >> 8u, zero).y));
+fn high_four(word : u32, zero : f32) -> vec4<f32> {
+  let even = vec2<f32>(even_two(word, zero).y, even_two(word >> 8u, zero).y);
+  let odd = vec2<f32>(odd_two(word, zero).y, odd_two(word >> 8u, zero).y);
   return vec4<f32>(even.x, odd.x, even.y, odd.y);
 }
 """
-_HALF_FOUR_OF_FOUR = """\
-// Of a word of four integers the first and the third, less a zero point.
-fn even_two(word : u32, zero : f16) -> vec2<f16> {
-  return vec2<f16>(unpack2x16float((word & 0x00ff00ffu) | 0x64006400u)) - vec2<f16>(1024.0h + zero);
-}
-
-// All four.
-fn low_four(word : u32, zero : f16) -> vec4<f32> {
-  let even = vec2<f32>(even_two(word, zero));
-  let odd = vec2<f32>(even_two(word >> 8u, zero));
-  return vec4<f32>(even.x, odd.x, even.y, odd.y);
-}
-"""
-HALF_FOURS = {4: _HALF_FOUR_OF_EIGHT, 8: _HALF_FOUR_OF_FOUR}
-"""The same functions, by float16: for `Integers.zero_is_whole`."""
+"""The same functions of eight, for `Integers.zero_is_whole`: faster where four words are read at once."""
 
 
 @dataclass(frozen=True)
@@ -303,9 +287,6 @@ class ProductOfIntegers(OfIntegers, Hooks):
     """The functions of a product whose right factor is of integers: `left4`, `right_word` and so on. `fours`: four
     words are read at once where they can be, by `right_words`."""
 
-    by_eights = False
-    """Whether the left factor is read eight float16 at once, by `left8`."""
-
     def __init__(self, text: Text, found: Contraction, four_columns: bool, fours: bool = False) -> None:
         self._wants_fours = fours
         super().__init__(text, found, four_columns=four_columns)
@@ -316,9 +297,10 @@ class ProductOfIntegers(OfIntegers, Hooks):
         return self._words(self._right)
 
     @property
-    def by_halves(self) -> bool:
-        """Whether integers become numbers by float16, which the device of a left factor of these has."""
-        return narrowed(self._found.left) is not None and self.integers.zero_is_whole
+    def fours(self) -> str:
+        """The functions that make numbers of a word's integers."""
+        by_twos = self.at_once > 1 and self.integers.bits == 4 and self.integers.zero_is_whole
+        return FOURS_BY_TWOS if by_twos else FOURS[self.integers.bits]
 
     @property
     def last_column(self) -> str:

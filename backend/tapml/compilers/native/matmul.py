@@ -15,7 +15,7 @@ from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
 from tapml.compilers.native.factors import extents
-from tapml.compilers.native.halves import HalvesByIntegers, HalvesOfIntegers, HalvesOfRight, ProductOfHalves
+from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
 from tapml.compilers.native.integers import Integers, ProductOfIntegers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
 from tapml.compilers.native.matrices import by_matrices
@@ -79,7 +79,8 @@ def matmul(
     if integers is not None and not isinstance(chosen, Split):
         word_split = chosen if isinstance(chosen, WordSplit) else _word_split(found, made, indices, rows, integers)
         if word_split.fits(rows):
-            by_words = _by_words(found, made, indices, word_split)
+            text = Text(found, found.entry_point, indices, OWN_NAMES)
+            by_words = ProductOfIntegers(text, made, word_split.columns == 4, word_split.fours)
             return [skinny_integers(by_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
@@ -122,21 +123,8 @@ def _of_words(
 def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, integers: Integers) -> WordSplit:
     batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
     probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
-    wide = integers.bits == 4 and narrowed(made.left) is None
-    ways = integers.bits, probe.by_four_words, probe.by_halves, wide
+    ways = integers.bits, probe.by_four_words, narrowed(made.left) is None
     return word_split_of(rows, columns, -(-inner // integers.each), batch, *ways)
-
-
-def _by_words(found: Found, made: Contraction, indices: Indices, split: WordSplit) -> ProductOfIntegers:
-    """The functions of a product of few rows whose right factor is of integers."""
-    left = narrowed(made.left)
-    if left is not None and split.fours and not split.staged:
-        text = Text(found, found.entry_point, indices, OWN_NAMES)
-        halves = HalvesByIntegers(text, dataclasses.replace(made, left=left), split.columns == 4, fours=True)
-        if halves.runs and halves.at_once > 1:
-            return halves
-    text = Text(found, found.entry_point, indices, OWN_NAMES)
-    return ProductOfIntegers(text, made, split.columns == 4, split.fours)
 
 
 _OF_TEXELS = Tile(4, 4, 8, 8)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tapml.compilers.native.eights import WIDENED
-from tapml.compilers.native.integers import FOURS, HALF_FOURS, ProductOfIntegers
+from tapml.compilers.native.integers import ProductOfIntegers
 from tapml.compilers.native.kernel import Launch, grid_of
 from tapml.compilers.native.product import ACCUMULATED, Count, numbered, tiles
 from tapml.compilers.native.skinny import INVOCATIONS, added
@@ -44,22 +43,15 @@ class WordSplit:
 
 
 def word_split_of(
-    rows: int,
-    columns: int,
-    words: int,
-    batch: int,
-    bits: int = 4,
-    by_fours: bool = False,
-    by_halves: bool = False,
-    wide: bool = False,
+    rows: int, columns: int, words: int, batch: int, bits: int = 4, by_fours: bool = False, wide: bool = False
 ) -> WordSplit:
     """As many columns as their sums leave room for, which share what is read of the left factor, and as many lanes as
     fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`:
-    whether four words may be read at once, which is worth it where what is multiplied by them lies in few cache
-    lines; `by_halves`: whether integers become numbers by float16; `wide`: whether what is multiplied by a four of
-    words lies in many cache lines, so that it has to be staged."""
-    if wide and by_fours:
-        return _staged_split_of(rows, columns, words, batch) or word_split_of(rows, columns, words, batch, bits)
+    whether four words may be read at once, which is worth it where what is multiplied by them is staged, or lies in few
+    cache lines; `wide`: whether it lies in many, for it is float32."""
+    if by_fours and (split := _staged_split_of(rows, columns, words, batch, bits)) is not None:
+        return split
+    by_fours &= bits == 8 or not wide
     widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
     filled = _AT_ONCE * bits // 16 if by_fours else _AT_ONCE
     lanes = [lanes for lanes in (16, 32, 64, 128, 256)[: 4 if by_fours else 5] if lanes <= max(16, words)]
@@ -67,15 +59,14 @@ def word_split_of(
     enough = (split for split in splits if columns * batch * split[1] >= filled * split[0])
     width, lane = next(enough, (widths[-1], lanes[-1]))
     if by_fours:
-        # Invocations that compute less wait more: then more of them fill the device.
-        more = bits == 4 and by_halves and 2 * lane in lanes and 8 * lane <= words
-        return WordSplit(width, 2 * lane if more else lane, 4, True)
+        return WordSplit(width, lane, 4, True)
     return WordSplit(width, lane, 2 if lane < words else 1)
 
 
-def _staged_split_of(rows: int, columns: int, words: int, batch: int) -> WordSplit | None:
-    """None where too few invocations for a large device would share what there is workgroup memory for."""
-    for width in (4, 2):
+def _staged_split_of(rows: int, columns: int, words: int, batch: int, bits: int) -> WordSplit | None:
+    """None for integers of 8 bits, and where too few invocations for a large device would share what there is workgroup
+    memory for."""
+    for width in (4, 2) if bits == 4 else ():
         for lanes in (16, 32, 64):
             split = WordSplit(width, lanes, 4, True, True)
             filled = columns * batch * lanes * 4 >= _AT_ONCE * width and width >= _LEAST_SHARED * rows
@@ -125,8 +116,7 @@ def skinny_integers(hooks: ProductOfIntegers, rows: int, split: WordSplit, count
         comment += "\nWhat they multiply of the rows in a turn the whole workgroup reads there."
         size = lanes * reads * _pitch(hooks)
         shared += [f"var<workgroup> left_part_{i} : array<vec4<f32>, {size}>;" for i in many]
-    fours = HALF_FOURS if hooks.by_halves else FOURS
-    helpers = "\n".join([ACCUMULATED, *([WIDENED] if hooks.by_eights else []), fours[integers.bits]])
+    helpers = f"{ACCUMULATED}\n{hooks.fours}"
     return hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
 
 
@@ -218,16 +208,9 @@ def _multiplied(hooks: ProductOfIntegers, rows: int, split: WordSplit, w: int) -
                 lane = f"(lane + {w * split.lanes})" if w else "lane"
                 yield f"let {name}_of_{i} = left_part_{i}[{lane} * {_pitch(hooks)}{f' + {n}' if n else ''}];"
                 continue
-            if not hooks.by_eights:
-                yield f"let {name}_of_{i} = left4({at});"
-                continue
-            eight = f"eight_{w}_{n // 2}_of_{i}"
-            if n % 2 == 0:
-                yield f"let {eight} = left8({at});"
-            yield f"let {name}_of_{i} = {('first', 'last')[n % 2]}_four({eight});"
+            yield f"let {name}_of_{i} = left4({at});"
     for j in range(split.columns):
         zero = integers.constant_or(integers.zero, f"zero_{j}" if integers.by_lines else f"zero_{w}_{j}")
-        zero += "h" * hooks.by_halves
         for name, half, p in parts:
             word = f"word_{w}_{j}" + f".{'xyzw'[p]}" * (hooks.at_once > 1)
             yield f"let {name}_by_{j} = {half}_four({word}, {zero});"
