@@ -299,7 +299,8 @@ class Attending(AttentionHooks):
             yield f"    sum_{c} += sum_part[index + p * {shape.fours * shape.row_groups}];"
             yield "  }"
             yield "}"
-            yield "workgroupBarrier();"
+            if c < shape.own_rows - 1:
+                yield "workgroupBarrier();"
 
     def _stored(self) -> Iterable[str]:
         shape = self._shape
