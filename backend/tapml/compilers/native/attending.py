@@ -171,6 +171,12 @@ class Attending(AttentionHooks):
             yield f"var mixed_{c} = vec4<f32>();"
             yield f"var sum_{c} = 0.0;"
 
+    @property
+    def _own_rows(self) -> Sequence[str]:
+        """The texts of which of the workgroup's rows a lane has."""
+        shape = self._shape
+        return [f"own + {c * shape.row_groups}" if c else "own" for c in range(shape.own_rows)]
+
     def _tile(self) -> Iterable[str]:
         yield from self._scores()
         yield from self._weights()
@@ -267,8 +273,7 @@ class Attending(AttentionHooks):
         """Several values are read before the first is added. Beyond the last key weights are 0, and the last is read
         again."""
         shape = self._shape
-        rows = [(c, f"own + {c * shape.row_groups}" if c else "own") for c in range(shape.own_rows)]
-        for c, row in rows:
+        for c, row in enumerate(self._own_rows):
             yield f"mixed_{c} *= factor[{row}];"
             yield f"sum_{c} *= factor[{row}];"
         ahead = max(1, min(_AHEAD, shape.keys // shape.parts))
@@ -277,7 +282,7 @@ class Attending(AttentionHooks):
             place = f"at + j{f' + {n * shape.parts}' if n else ''}"
             yield f"  let v_{n} = value4(batch, {f'min({place}, end - 1)' if n else place}, lane * 4);"
         for n in range(ahead):
-            for c, row in rows:
+            for c, row in enumerate(self._own_rows):
                 place = f"{tight(row)} * {shape.keys} + j{f' + {n * shape.parts}' if n else ''}"
                 yield f"  let p_{n}_{c} = score_part[{place}];"
                 yield f"  mixed_{c} = fma(vec4<f32>(p_{n}_{c}), v_{n}, mixed_{c});"
@@ -306,8 +311,7 @@ class Attending(AttentionHooks):
         shape = self._shape
         first = "part == 0 && " if shape.parts > 1 else ""
         whole = self._width == 4 * shape.fours
-        for c in range(shape.own_rows):
-            here = f"own + {c * shape.row_groups}" if c else "own"
+        for c, here in enumerate(self._own_rows):
             yield f"if ({first}row + {here} < {self._rows}) {{"
             if not self._whole:
                 place = self._part.replace("row)", f"row + {here})")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from tapml.compilers.native.kernel import WORKGROUP_MEMORY
+
 LANES = 128
-_MEMORY = 16384
-"""Bytes of workgroup memory that every device has."""
 
 ROWS = (32, 16, 8, 4, 2, 1)
 """Of a workgroup: the most for which there is memory."""
@@ -73,7 +73,7 @@ def shape_of(rows: int, batch: int, keys: int, inner: int, width: int) -> Shape 
         at_once = min(most, 1 << (rows - 1).bit_length())
         tile = 32 if at_once > 8 else 64 if at_once > 4 else LANES
         found = Shape(at_once, tile, 1, inner, fours)
-        if found.memory <= _MEMORY:
+        if found.memory <= WORKGROUP_MEMORY:
             break
     else:
         return None

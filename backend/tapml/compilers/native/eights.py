@@ -27,17 +27,6 @@ fn halved(words : vec4<u32>, more : u32, past : u32) -> vec4<u32> {
   return select(words, turned, (past & 1u) != 0u);
 }
 """
-WIDENED = """\
-// The first four of eight float16.
-fn first_four(eight : vec4<u32>) -> vec4<f32> {
-  return vec4<f32>(unpack2x16float(eight.x), unpack2x16float(eight.y));
-}
-
-// The last four.
-fn last_four(eight : vec4<u32>) -> vec4<f32> {
-  return vec4<f32>(unpack2x16float(eight.z), unpack2x16float(eight.w));
-}
-"""
 FIRST_OF = """\
 // The first `count` of eight numbers, and 0 for the others.
 fn first_of(found : vec4<u32>, count : i32) -> vec4<u32> {

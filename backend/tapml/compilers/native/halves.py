@@ -189,15 +189,14 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     def _in_halves(self, found: Integers) -> Sequence[str]:
         """Where scales are float16, products with integers are computed in that, two at once: each is the float16 next
         to the product, as it is by way of float32. No lines where that is not known to be so."""
-        zero = found.zero.value if found.zero.kind == "constant" else None
         scale, half = found.scale, False
         while scale.kind == "cast":
             half |= scale.dtype == "float16"
             (scale,) = scale.operands
-        if found.bits != 4 or zero is None or zero != int(zero) or not 0 <= zero < 16 or scale.kind != "load":
+        if found.bits != 4 or not found.zero_is_whole or scale.kind != "load":
             return ()
-        first, second = 1024 + int(zero), 64 + int(zero)
-        self.helpers["eight_halves"] = EIGHT_HALVES.format(zero=int(zero), first=first, second=second)
+        zero = int(found.zero.value or 0)
+        self.helpers["eight_halves"] = EIGHT_HALVES.format(zero=zero, first=1024 + zero, second=64 + zero)
         product = "return eight_halves(read.x, vec2<f16>(f16(bitcast<f32>(read.z))));"
         if half or scale.dtype == "float16":
             return [product]

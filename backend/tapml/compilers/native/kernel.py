@@ -189,6 +189,9 @@ class Text:
 ENABLED = {"f16": "f16", "subgroup_matrix": "chromium_experimental_subgroup_matrix", "subgroup_id": "subgroups"}
 """What a text that has such a part enables."""
 
+WORKGROUP_MEMORY = 16384
+"""Bytes of workgroup memory that every device has."""
+
 GROUP = "@builtin(workgroup_id) group : vec3<u32>"
 GROUPS = "@builtin(num_workgroups) groups : vec3<u32>"
 LOCAL = "@builtin(local_invocation_index) local : u32"

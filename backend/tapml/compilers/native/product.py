@@ -49,7 +49,7 @@ OWN_NAMES = (
     "right_fast", "right_slow", "right_word", "right_scale", "right_zero", "scale", "zero", "bits", "above", "places",
     "of", "left_rest", "left_rest8", "right_rest", "right_first", "left_rest_part", "right_rest_part", "point",
     "eight_of", "first_bits", "at", "dot4", "n", "first_four", "last_four", "eight", "even_two", "odd_two", "even",
-    "odd",
+    "odd", "eight_halves",
 )  # fmt: skip
 """Those that the templates' texts have."""
 

@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tapml.compilers.native.integers import ProductOfIntegers
-from tapml.compilers.native.kernel import Launch, grid_of
+from tapml.compilers.native.kernel import WORKGROUP_MEMORY, Launch, grid_of
 from tapml.compilers.native.product import ACCUMULATED, Count, numbered, tiles
 from tapml.compilers.native.skinny import INVOCATIONS, added
 from tapml.compilers.native.words import bare
 
 _AT_ONCE = 262144
 """Invocations that fill a large device, each of which waits for two words of each column."""
-_MOST_BYTES = 16384
-"""Of workgroup memory, which every device has."""
 _SUM, _VECTOR = 4 * INVOCATIONS, 16
 """Bytes of a workgroup's sums of a column and a row, and of four numbers."""
 _LEAST_SHARED = 2
@@ -39,7 +37,7 @@ class WordSplit:
         """Whether the sums of so many rows do, and what is staged, of which a word has three vectors of four at
         most."""
         staged = 3 * _VECTOR * self.lanes * self.words if self.staged else 0
-        return rows * (_SUM * self.columns + staged) <= _MOST_BYTES
+        return rows * (_SUM * self.columns + staged) <= WORKGROUP_MEMORY
 
 
 def word_split_of(
@@ -49,7 +47,7 @@ def word_split_of(
     fill a large device: these are the fastest of one row, 4096 x 4096, on an H200. `bits`: of an integer; `by_fours`:
     whether four words may be read at once, which is worth it where what is multiplied by them is staged, or lies in few
     cache lines; `wide`: whether it lies in many, for it is float32."""
-    if by_fours and (split := _staged_split_of(rows, columns, words, batch, bits)) is not None:
+    if by_fours and bits == 4 and (split := _staged_split_of(rows, columns, words, batch)) is not None:
         return split
     by_fours &= bits == 8 or not wide
     widths = [width for width in (4, 2, 1) if WordSplit(width, 1, 1).fits(rows)]
@@ -63,12 +61,11 @@ def word_split_of(
     return WordSplit(width, lane, 2 if lane < words else 1)
 
 
-def _staged_split_of(rows: int, columns: int, words: int, batch: int, bits: int) -> WordSplit | None:
-    """None for integers of 8 bits, and where too few invocations for a large device would share what there is workgroup
-    memory for."""
-    for width in (4, 2) if bits == 4 else ():
+def _staged_split_of(rows: int, columns: int, words: int, batch: int) -> WordSplit | None:
+    """None where too few invocations for a large device would share what there is workgroup memory for."""
+    for width in (4, 2):
         for lanes in (16, 32, 64):
-            split = WordSplit(width, lanes, 4, True, True)
+            split = WordSplit(width, lanes, 4, fours=True, staged=True)
             filled = columns * batch * lanes * 4 >= _AT_ONCE * width and width >= _LEAST_SHARED * rows
             if filled and split.fits(rows) and lanes <= max(16, words // 4):
                 return split
@@ -203,12 +200,12 @@ def _multiplied(hooks: ProductOfIntegers, rows: int, split: WordSplit, w: int) -
     parts = [(f"{half}_{w}" + f"_{p}" * (hooks.at_once > 1), half, p) for p in range(hooks.at_once) for half in halves]
     for i in range(rows):
         for n, (name, _, _) in enumerate(parts):
-            at = f"batch, {i}, {point}{f' + {4 * n}' if n else ''}"
             if split.staged:
                 lane = f"(lane + {w * split.lanes})" if w else "lane"
-                yield f"let {name}_of_{i} = left_part_{i}[{lane} * {_pitch(hooks)}{f' + {n}' if n else ''}];"
-                continue
-            yield f"let {name}_of_{i} = left4({at});"
+                four = f"left_part_{i}[{lane} * {_pitch(hooks)}{f' + {n}' if n else ''}]"
+            else:
+                four = f"left4(batch, {i}, {point}{f' + {4 * n}' if n else ''})"
+            yield f"let {name}_of_{i} = {four};"
     for j in range(split.columns):
         zero = integers.constant_or(integers.zero, f"zero_{j}" if integers.by_lines else f"zero_{w}_{j}")
         for name, half, p in parts:
