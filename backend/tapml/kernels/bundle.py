@@ -101,6 +101,7 @@ def requirements(wgsl_texts: list[str], largest_binding: int) -> dict[str, Any]:
     features = {
         _FEATURE[word.strip()]
         for text in wgsl_texts
+        if "enable" in text
         for words in _ENABLE.findall(text)
         for word in words.split(",")
         if word.strip() in _FEATURE

@@ -18,6 +18,7 @@ from tapml.compilers.tvm.compile import TVM
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.device_class import GPU
 from tapml.lowering.operator import Operator
+from tapml.memory import as_old
 from tapml.suite.collecting import not_collecting
 
 _WORTH_A_LOOK = 1.3
@@ -60,6 +61,7 @@ class AutoCompiler:
                     return made
                 with not_collecting():  # choosing leaves no cycles to speak of, and a model is in memory
                     found = {one.name: self._kernel(one, made.get(one.name)) for one in operators}
+                    as_old()
                 return {name: kernel for name, kernel in found.items() if kernel is not None}
 
             yield finish

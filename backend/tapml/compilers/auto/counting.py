@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tapml.compilers.auto.integers import value_in
 from tapml.compilers.auto.kernel_text import KernelText
 from tapml.compilers.auto.statements import (
+    FAST,
     Bracket,
     Call,
     Expression,
@@ -57,6 +58,7 @@ class Counting:
         self._first = {**uniforms, **dict.fromkeys((*"xyz", "number", "subgroup", "index", "local"), 0.0)}
         self._done: dict[str, Counts] = {}
         self._given = text.storage.keys() | text.functions.keys()
+        self._as_wgsl = text.functions.keys().isdisjoint(FAST)
 
     def function(self, name: str) -> Counts:
         """Raises KeyError, IndexError or ValueError for a text that is none, NotUnderstood where a bracket is not
@@ -73,6 +75,7 @@ class Counting:
         """Statements. `values`: what variables are known to be; `seen`: expressions that have been computed there."""
         found = Counts()
         texts, at = self._texts, start
+        scalars = self._widths.keys().isdisjoint
         while at < end:
             text = texts[at]
             if text == "{":
@@ -87,7 +90,10 @@ class Counting:
                 if statement.blocks:
                     finish = self._behind_blocks(at, end)
                     statement = statement_of(texts[at:finish])
-                self._statement(statement, values, seen, found)
+                if statement.plain and self._as_wgsl and scalars(statement.expression.alone):
+                    found.operations += statement.plain
+                else:
+                    self._statement(statement, values, seen, found)
                 at = finish + 1
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import defaultdict
@@ -23,7 +24,7 @@ def digest(operator: Operator) -> str | None:
         return None
     if not isinstance(program, OperatorProgram):
         return None
-    names: defaultdict[str, int] = defaultdict(lambda: len(names))
+    names: defaultdict[str, int] = defaultdict(itertools.count().__next__)
     buffers = [[names[one.name], one.dtype, one.shape] for one in (*program.parameters, *program.temporaries)]
     blocks = [_block(block, names) for block in program.blocks]
     symbols = [[symbol.name, symbol.minimum, symbol.maximum] for symbol in operator.symbols]

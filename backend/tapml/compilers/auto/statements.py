@@ -14,7 +14,7 @@ from tapml.kernels.wgsl_module import NotUnderstood
 _SIGNS = ["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&&", "||"]
 _TRIGONOMETRIC = ["sin", "cos", "tan", "tanh", "atan", "asin", "acos", "sinh", "cosh"]
 _SLOW = ["exp", "exp2", "log", "log2", "pow", "sqrt", "inverseSqrt", *_TRIGONOMETRIC]
-_FAST = ["fma", "select", "max", "min", "abs", "floor"]
+FAST = ["fma", "select", "max", "min", "abs", "floor"]
 _TYPES = ["f32", "f16", "i32", "u32", "bool", "vec2", "vec3", "vec4"]
 _WORTH_KNOWING = 3
 """Tokens in brackets that may have been computed before."""
@@ -40,7 +40,7 @@ _KINDS = _Kinds(
         **dict.fromkeys(")]", "close"),
         **dict.fromkeys(_TYPES, "type"),
         **dict.fromkeys(_SLOW, "slow"),
-        **dict.fromkeys(_FAST, "fast"),
+        **dict.fromkeys(FAST, "fast"),
         "dot": "dot",
     }
 )
@@ -109,6 +109,9 @@ class Statement:
     declared: Declared | None = None
     waits: bool = False
     blocks: bool = False
+    plain: int = 0
+    """Operations, where it does nothing else that counts: as most statements of loops that are written out. They are
+    so many wherever nothing of it is a vector, and no function of the text is called as one of WGSL."""
 
 
 @dataclass(slots=True)
@@ -142,7 +145,10 @@ def statement_of(tokens: Tokens) -> Statement:
         return Statement(expression_of(value), declared, False, blocks)
     if "Barrier" in first or first == "workgroupUniformLoad":
         return Statement(Expression(0, (), (), ()), None, True, blocks)
-    return Statement(expression_of(tokens), None, False, blocks)
+    expression = expression_of(tokens)
+    fast = sum(isinstance(part, Call) and part.what == "fast" for part in expression.parts)
+    plain = fast == len(expression.parts) and not expression.indexed
+    return Statement(expression, None, False, blocks, expression.signs + fast if plain else 0)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,7 +6,6 @@ plain sum. And a sum of two tensors is one axis, whatever their shape.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -132,7 +131,8 @@ def flattened(indices: Indices, buffers: Any, root: Expression) -> Expression:
             return None
         place = indices.flat(load.operands, buffers[str(load.value)].shape)
         zero = Expression("constant", "int64", (), 0)
-        return dataclasses.replace(load, operands=(*[zero] * (len(load.operands) - 1), indices.expression(place)))
+        operands = *[zero] * (len(load.operands) - 1), indices.expression(place)
+        return Expression("load", load.dtype, operands, load.value)
 
     return rewritten(root, change)
 

@@ -9,7 +9,6 @@ walks them remembers by `id` what it has seen (`Numbering`).
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,21 +59,28 @@ def variable(name: str, dtype: str = "int64") -> Expression:
 def rewritten(root: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
     """`root` with parts replaced by what `change` gives for them, from the outside in; None: as it is. What is shared
     stays shared."""
-    done: dict[int, tuple[Expression, Expression]] = {}
+    return _rewritten(root, change, {})
 
-    def visit(found: Expression) -> Expression:
-        known = done.get(id(found))
-        if known is not None:
-            return known[1]
-        made = change(found)
-        if made is None:
-            operands = tuple(map(visit, found.operands))
-            changed = any(map(operator.is_not, operands, found.operands))
-            made = Expression(found.kind, found.dtype, operands, found.value) if changed else found
-        done[id(found)] = found, made
-        return made
 
-    return visit(root)
+def _rewritten(
+    found: Expression,
+    change: Callable[[Expression], Expression | None],
+    done: dict[int, tuple[Expression, Expression]],
+) -> Expression:
+    """No function within another: one that calls itself is a cycle, which would hold all of `done` until Python looks
+    for cycles."""
+    made = change(found)
+    if made is None:
+        before, same = found.operands, True
+        operands = []
+        for operand in before:
+            known = done.get(id(operand))
+            one = known[1] if known is not None else _rewritten(operand, change, done)
+            same = same and one is operand
+            operands.append(one)
+        made = found if same else Expression(found.kind, found.dtype, tuple(operands), found.value)
+    done[id(found)] = found, made
+    return made
 
 
 def substituted(root: Expression, values: Mapping[str, Expression]) -> Expression:

@@ -3,7 +3,8 @@ in workgroup memory, each of its invocations a smaller one that it holds in regi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
@@ -129,6 +130,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
     left = _Part("left", tile.height, tile.rows, tile.invocations, *way)
     way = product.right_along, product.right_across, "column", product.columns
     right = _Part("right", tile.width, tile.columns, tile.invocations, *way)
+    own, other = (replace(part, along=False, begin="", end="") for part in (left, right))
     workgroups, most = count(tile.height, tile.width)
     splits = tile.splits
     grid, group = grid_of(times(workgroups, splits), most * splits)
@@ -162,7 +164,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
         *(f"    {line}" for part in (left, right) for line in part.brought()),
         "  }",
         f"  if (k >= {'begin' if splits > 1 else 0}) {{",
-        *(f"    {line}" for vector in range(_VECTORS) for line in _multiplied(tile, left, right, vector)),
+        *(line for vector in range(_VECTORS) for line in _multiplied(tile, own, other, vector)),
         "  }",
         "  workgroupBarrier();",
         *(f"  {line}" for part in (left, right) for line in part.kept()),
@@ -197,7 +199,14 @@ def _offset(number: int) -> str:
     return f" + {number}" if number else ""
 
 
-def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> Iterable[str]:
+@functools.lru_cache(maxsize=256)
+def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> Sequence[str]:
+    """Lines of the loop. They do not depend on where parts come from, so that products of one model have them in
+    common."""
+    return [f"    {line}" for line in _of_vector(tile, left, right, vector)]
+
+
+def _of_vector(tile: Tile, left: _Part, right: _Part, vector: int) -> Iterable[str]:
     yield "{"
     if left.across or right.across:
         for q in range(4):

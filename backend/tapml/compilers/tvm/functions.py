@@ -222,7 +222,8 @@ fn tapml_wave(quadrant : u32, rest : f32) -> f32 {
 }
 """Of float32, by TVM's names and those that they call themselves."""
 
-_CALLED = re.compile(rf"\b{PREFIX}(\w+)\(")
+_CALLED = re.compile(rf"{PREFIX}(?<!\w{PREFIX})(\w+)\(")
+"""What comes first is looked for fast, and then that nothing of the name stands before it."""
 
 
 def with_known_functions(function: Any) -> Any:
