@@ -160,8 +160,9 @@ def expression_of(tokens: Tokens) -> Expression:
     within = 0
     """Brackets of indices around."""
     behind = (*tokens[1:], "")
-    for at, token in enumerate(tokens):
-        what = _KINDS[token]
+    for at, (token, what) in enumerate(zip(tokens, map(_KINDS.__getitem__, tokens), strict=True)):
+        if not what or what == "type":
+            continue
         if what == "sign":
             signs += 1
         elif what == "open":
@@ -182,7 +183,7 @@ def expression_of(tokens: Tokens) -> Expression:
                 key = " ".join(inside) if len(inside) >= _WORTH_KNOWING else None
                 around.append(Bracket(of_index, key, inside, signs, tuple(parts)))
             signs, parts = before, around
-        elif what and what != "type":
+        else:
             after = behind[at]
             if after == "[":
                 parts.append(Index(token))

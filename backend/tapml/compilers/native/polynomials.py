@@ -42,6 +42,8 @@ class Polynomial:
         return Polynomial({product: c for product, c in found.items() if c})
 
     def scaled(self, by: int) -> Polynomial:
+        if by == 1:
+            return self
         return Polynomial({product: c * by for product, c in self.terms.items()} if by else {})
 
     def __sub__(self, other: Polynomial) -> Polynomial:
@@ -140,7 +142,7 @@ class Indices:
         found = number(0)
         for index, extent in zip(indices, shape, strict=True):
             if found.terms:
-                found = found * self.size(extent)
+                found = found.scaled(extent) if isinstance(extent, int) else found * self.size(extent)
             found = found + self(index)
         return found
 
