@@ -40,7 +40,7 @@ _FEWEST = 64
 
 OUTER = ("i", "j", "k", "l")
 INNER = ("x", "y", "z", "w")
-_OWN = ("row", "rows", "at", "lane", "inside", "group", "groups", "local", "half", "n", "partial", *OUTER, *INNER)
+_OWN = ("row", "rows", "at", "lane", "inside", "group", "groups", "local", "n", "partial", "other", *OUTER, *INNER)
 
 
 def length_of(step: Step) -> Any:
