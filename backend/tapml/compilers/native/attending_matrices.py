@@ -15,13 +15,13 @@ from tapml.compilers.native.attending import Attending, times_text
 from tapml.compilers.native.attention_hooks import most_of
 from tapml.compilers.native.attention_shape import LOWEST, Shape
 from tapml.compilers.native.blocks import SUBGROUP
+from tapml.compilers.native.combining import all_combined
 from tapml.compilers.native.eights import Eights, halves_of, narrowed
 from tapml.compilers.native.factors import extents, last
 from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
 from tapml.compilers.native.matrices import BUILTIN, RESULT
 from tapml.compilers.native.matrix_parts import SIDE, factor_at, odd
 from tapml.compilers.native.product import arguments_of, numbered, tiles
-from tapml.compilers.native.words import bare
 
 KEYS = 32
 """Of a tile."""
@@ -236,7 +236,7 @@ class AttendingMatrices(Eights, Attending):
         yield f"if (at + {KEYS} > end) {{"
         yield from (f"  found_{q} = select(vec4<f32>({LOWEST}), found_{q}, {_seen(q)});" for q in fours)
         yield "}"
-        yield f"let most = {_tree('max({}, {})', [f'found_{q}' for q in fours])};"
+        yield f"let most = {all_combined('max', [f'found_{q}' for q in fours])};"
         yield "highest = max(highest, max(max(most.x, most.y), max(most.z, most.w)));"
         yield f"if (highest > reference + {_FAR}) {{"
         yield "  atomicStore(&far, u32(at + 1));"
@@ -268,7 +268,7 @@ class AttendingMatrices(Eights, Attending):
         yield f"if (at + {KEYS} > end) {{"
         yield from (f"  weight_{q} = select(vec4<f32>(), weight_{q}, {_seen(q)});" for q in fours)
         yield "}"
-        yield f"sums += {_tree('({} + {})', [f'weight_{q}' for q in fours])};"
+        yield f"sums += {all_combined('add', [f'weight_{q}' for q in fours])};"
         names = {part: [f"weight_{q}" for q in fours] for part in self._parts}
         if len(self._parts) > 1:
             for q in fours:
@@ -319,14 +319,6 @@ class AttendingMatrices(Eights, Attending):
 def _seen(four: int) -> str:
     """Which of four keys there are."""
     return f"vec4<i32>(first + {4 * four}) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(end)"
-
-
-def _tree(text: str, parts: Sequence[str]) -> str:
-    """What becomes of all parts by a function of two of them: none waits for more than it must."""
-    while len(parts) > 1:
-        pairs = [text.format(*parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
-        parts = [*pairs, *parts[len(pairs) * 2 :]]
-    return bare(parts[0])
 
 
 def stored(matrix: str, number: int) -> str:

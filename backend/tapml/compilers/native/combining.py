@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from tapml.compilers.native.stages import Stage
@@ -26,3 +27,14 @@ def combined(combine: str | None, a: str, b: str) -> str:
     if combine in ("max", "min"):
         return f"{combine}({bare(a)}, {bare(b)})"
     return f"{a} {'+' if combine == 'add' else '*'} {b}"
+
+
+def all_combined(combine: str | None, parts: Sequence[str]) -> str:
+    """All of them put together, by twos, twos of these and so on: none waits for more than it must, and fewer roundings
+    follow each other."""
+    while len(parts) > 1:
+        pairs = [combined(combine, *parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        if combine not in ("max", "min"):
+            pairs = [f"({pair})" for pair in pairs]
+        parts = [*pairs, *parts[len(pairs) * 2 :]]
+    return bare(parts[0])

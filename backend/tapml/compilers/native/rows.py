@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tapml.compilers.native.combining import combined, identity
+from tapml.compilers.native.combining import all_combined, combined, identity
 from tapml.compilers.native.elementwise import decompose
 from tapml.compilers.native.kernel import GROUP, GROUPS, LOCAL, Found, Launch, ceildiv, grid_of, product
 from tapml.compilers.native.polynomials import Indices
@@ -35,16 +35,6 @@ def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
     indices = found.own_indices()
     known = found.memory.of(indices, "rows", (), lambda: _over_rows(found, indices))
     return None if known is None else [_Rows(found, indices, *known, lanes).launch()]
-
-
-def _all(combine: str | None, texts: Sequence[str]) -> str:
-    """All of them put together, as sums of two of them, of two of these and so on: fewer roundings in a row."""
-    while len(texts) > 1:
-        pairs = zip(texts[::2], texts[1::2], strict=True)
-        texts = [
-            f"({combined(combine, a, b)})" if combine in ("add", "mul") else combined(combine, a, b) for a, b in pairs
-        ]
-    return texts[0]
 
 
 def _over_rows(found: Found, indices: Indices) -> tuple[list[Step], bool] | None:
@@ -254,9 +244,9 @@ class _Rows(RowLayout):
         else:
             body()
         for step, name, dtype in sums:
-            self._tree(step, name, dtype)
+            self._total(step, name, dtype)
 
-    def _tree(self, step: Step, name: str, dtype: str) -> None:
+    def _total(self, step: Step, name: str, dtype: str) -> None:
         """One total of what all lanes of a row have."""
         writer, combine, lanes = self._writer, step.stage.combine, self._lanes
         value = name
@@ -264,7 +254,7 @@ class _Rows(RowLayout):
             x, y, z, w = (f"{name}.{lane}" for lane in "xyzw")
             value = bare(combined(combine, combined(combine, x, y), combined(combine, z, w)))
         if lanes > 1:
-            value = self._shared_out(combine, value, dtype)
+            value = self._added_up(combine, value, dtype)
         start = step.stage.start
         assert start is not None
         if combine in ("add", "mul") and start.value != identity(step.stage).value:
@@ -276,7 +266,7 @@ class _Rows(RowLayout):
         if step.stage.buffer in self._found.outputs:
             self._store_once(step, total)
 
-    def _shared_out(self, combine: str | None, value: str, dtype: str) -> str:
+    def _added_up(self, combine: str | None, value: str, dtype: str) -> str:
         """The total of what the lanes of a row have, each `value`: in one step, or in two, of which every lane takes
         the second by itself, for a barrier takes longer than what it adds up. Measured on an H200."""
         writer, lanes, together = self._writer, self._lanes, self._together
@@ -295,14 +285,14 @@ class _Rows(RowLayout):
         if lanes > rest:
             own = [f"{partial}[local + {n * rest * apart}u]" for n in range(1, lanes // rest)]
             with writer.block(f"if (lane < {rest}) {{"):
-                writer.line(f"{partial}[local] = {bare(_all(combine, [f'{partial}[local]', *own]))};")
+                writer.line(f"{partial}[local] = {all_combined(combine, [f'{partial}[local]', *own])};")
             writer.line("workgroupBarrier();")
         if together == 1:
             shares = [f"{partial}[{n}]" for n in range(rest)]
         else:
             begin = writer.let("first", f"local % {together}u" if self._turned else "local - u32(lane)")
             shares = [f"{partial}[{begin}{f' + {n * apart}u' if n else ''}]" for n in range(rest)]
-        return bare(_all(combine, shares))
+        return all_combined(combine, shares)
 
     def _store_once(self, step: Step, text: str) -> None:
         conditions = [found for found in (self._inside, "lane == 0" if self._lanes > 1 else "") if found]
