@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tapml.compilers.native.blocks import SUBGROUP
-from tapml.compilers.native.matrix_parts import SIDE
+from tapml.compilers.native.blocks import SIDE, SUBGROUP
 from tapml.kernels.bundle import bindings
 
 _KIND = r"subgroup_matrix_(left|right|result)<(f16|f32), 16, 16>"

@@ -27,10 +27,9 @@ from compilers.test_native_products import (
     turned_left,
     wrong,
 )
-from tapml.compilers.native.blocks import BLOCKS, Blocks, fits
+from tapml.compilers.native.blocks import BLOCKS, SIDE, Blocks, fits
 from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.native.matrices import FEATURES
-from tapml.compilers.native.matrix_parts import SIDE
 
 
 def blocks_are(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> None:

@@ -26,10 +26,10 @@ from compilers.quantised_products import (
 from compilers.test_native_matrices import MOST_PRODUCTS, SMALL, blocks_are, smaller
 from compilers.test_native_products import wrong
 from tapml.compilers.halves import halved
-from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, Blocks, blocks_of
+from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, SIDE, Blocks, blocks_of
 from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.native.matrices import FEATURES
-from tapml.compilers.native.matrix_parts import SIDE, odd
+from tapml.compilers.native.matrix_parts import odd
 from tapml.compilers.native.pieces import least_splits
 from tapml.compilers.native.skinny_integers import WordSplit, word_split_of
 from tapml.importing.quantise import Q4F16

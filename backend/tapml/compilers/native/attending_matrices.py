@@ -14,13 +14,13 @@ from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attending import Attending, times_text
 from tapml.compilers.native.attention_hooks import most_of
 from tapml.compilers.native.attention_shape import LOWEST, Shape
-from tapml.compilers.native.blocks import SUBGROUP
+from tapml.compilers.native.blocks import SIDE, SUBGROUP
 from tapml.compilers.native.combining import all_combined
 from tapml.compilers.native.eights import Eights, halves_of, narrowed
 from tapml.compilers.native.factors import extents, last
 from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
 from tapml.compilers.native.matrices import BUILTIN, RESULT
-from tapml.compilers.native.matrix_parts import SIDE, factor_at, odd
+from tapml.compilers.native.matrix_parts import factor_at, odd
 from tapml.compilers.native.product import arguments_of, numbered, tiles
 
 KEYS = 32

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks, blocks_of, fits
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, SIDE, Blocks, blocks_of, fits
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
@@ -19,7 +19,6 @@ from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, Produ
 from tapml.compilers.native.integers import Integers, ProductOfIntegers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
 from tapml.compilers.native.matrices import by_matrices
-from tapml.compilers.native.matrix_parts import SIDE
 from tapml.compilers.native.packed import packed_factor, packing_of, packs_vectors
 from tapml.compilers.native.pieces import LEAST_OF_PIECES, in_pieces, least_splits
 from tapml.compilers.native.polynomials import Indices
@@ -68,7 +67,7 @@ def matmul(
             if texels and tile.columns % 4:
                 tile = _OF_TEXELS
             if packed is None and across and gathered and is_large(rows, columns, batch, inner):
-                packed = ("right narrow",)
+                packed = ("right" if packs_vectors(found, made, indices, 4, "right") else "right narrow",)
         before, found, made = _packed(found, made, indices, packed or (), 4)
         parts = parts_of(found, tile.splits)
         text = Text(found, found.entry_point, indices, OWN_NAMES)
@@ -221,6 +220,8 @@ def _by_matrices(
     if packed is None:
         by_vectors = functools.partial(packs_vectors, found, halves, indices, 8)
         packed = packing_of(as_it_is.ways, sizes, (blocks.height, blocks.width), by_vectors)
+    if integers is not None:
+        packed = [side for side in packed if side == "left"]  # Words are read as they lie.
     more, found, halves = _packed(found, halves, indices, packed, 8)
     parts = parts_of(found, blocks.splits)
     text = Text(found, found.entry_point, indices, OWN_NAMES)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tapml.compilers.native.blocks import fits
-
-SIDE = 16
-"""Rows, columns and inner points of a subgroup matrix."""
+from tapml.compilers.native.blocks import SIDE, fits
 
 
 def factor_at(side: str, order: str, place: str, offset: int, stride: int) -> str:

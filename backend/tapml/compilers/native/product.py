@@ -62,6 +62,9 @@ class Product:
     rows: str
     columns: str
     inner: str
+    endless: bool
+    """Whether factors are zeros beyond the inner axis' end: where steps do not divide it. Otherwise nothing may be
+    asked for there."""
     left_along: bool
     """Whether elements of the factor lie beside each other along the inner axis."""
     right_along: bool
@@ -150,6 +153,7 @@ class Hooks(Ending):
             rows=self._count(found.rows),
             columns=self._count(found.columns),
             inner=self._count(found.inner),
+            endless=not product(self._indices, extents(found.inner)).divisible(step),
             left_along=self._along(self._left),
             right_along=self.right_along,
             left_across=self._left.across,
@@ -196,6 +200,11 @@ def numbered(group: str, count: str) -> Iterable[str]:
         yield f"if (tile >= {count}) {{"
         yield "  return;"
         yield "}"
+
+
+def last_step(end: str, depth: int) -> str:
+    """The text of where the last step begins."""
+    return str((int(end) - 1) // depth * depth) if end.isdigit() else f"({end} - 1) / {depth} * {depth}"
 
 
 def shared_out(inner: str, depth: int, splits: int) -> Iterable[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
 from tapml.compilers.native.kernel import Launch, grid_of, times
-from tapml.compilers.native.product import NUMBERS, Count, Hooks, Kind, numbered, shared_out, tiles
+from tapml.compilers.native.product import NUMBERS, Count, Hooks, Kind, last_step, numbered, shared_out, tiles
 from tapml.compilers.native.tiles import DEPTH, Tile
 
 _VECTORS = DEPTH // 4
@@ -70,17 +70,17 @@ class _Part:
             found.append((line, vector))
         return found
 
-    def brought(self) -> Iterable[str]:
-        """Each invocation's shares, from the factor. Lines beyond the last are read as the last: what comes of them is
-        not stored."""
+    def brought(self, first: str) -> Iterable[str]:
+        """Each invocation's shares of the step that begins at `first`, from the factor. Lines beyond the last are read
+        as the last: what comes of them is not stored."""
         for share, (line, vector) in enumerate(self.places()):
             if self.across:
-                line, end, inner = f"{line} * 4", last(self.end, 4), _plus(vector, DEPTH)
+                line, end, inner = f"{line} * 4", last(self.end, 4), vector
             else:
                 end = last(self.end)
-                inner = str(DEPTH + 4 * int(vector)) if vector.isdigit() else f"{DEPTH} + ({vector}) * 4"
+                inner = str(4 * int(vector)) if vector.isdigit() else f"({vector}) * 4"
             where = f"min({self.begin} + {line}, {end})"
-            yield f"{self.name}_{share} = {self.name}4(batch, {where}, k + {inner});"
+            yield f"{self.name}_{share} = {self.name}4(batch, {where}, {_sum(first, inner)});"
 
     def kept(self) -> Iterable[str]:
         for share, (line, vector) in enumerate(self.places()):
@@ -119,6 +119,10 @@ class _Part:
         return f"{self.begin} + {own}{_offset(number * self.groups)}"
 
 
+def _sum(first: str, second: str) -> str:
+    return " + ".join(text for text in (first, second) if text != "0") or "0"
+
+
 def _plus(text: str, number: int) -> str:
     return f"{text} + {number}" if text and number else text or str(number)
 
@@ -141,7 +145,8 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
     place = f"(tile / {splits})" if splits > 1 else "tile"
     each = f"row_tiles * column_tiles{f' * {splits}' if splits > 1 else ''}"
     batch = f"batch * {splits} + part" if splits > 1 else "batch"
-    begin, end = (f"begin - {DEPTH}", "end") if splits > 1 else (f"-{DEPTH}", product.inner)
+    begin, end = ("begin", "end") if splits > 1 else ("0", product.inner)
+    ahead = f"k + {DEPTH}" if product.endless else f"min(k + {DEPTH}, {last_step(end, DEPTH)})"
     lines = (
         "let index = i32(number);",
         f"let x = index % {tile.wide};",
@@ -158,14 +163,15 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
         "",
         *(f"var {part.name}_{share} : {kind.vector};" for part in (left, right) for share in range(part.shares)),
         "",
-        "// What a step multiplies was read in the one before it.",
+        *(line for part in (left, right) for line in part.brought(begin)),
+        *(line for part in (left, right) for line in part.kept()),
+        "workgroupBarrier();",
+        "",
         f"for (var k = {begin}; k < {end}; k += {DEPTH}) {{",
-        f"  if (k + {DEPTH} < {end}) {{",
-        *(f"    {line}" for part in (left, right) for line in part.brought()),
-        "  }",
-        f"  if (k >= {'begin' if splits > 1 else 0}) {{",
+        "  // What the next step multiplies is read meanwhile: a branch for the last step would wait for that.",
+        f"  let next = {ahead};",
+        *(f"  {line}" for part in (left, right) for line in part.brought("next")),
         *(line for vector in range(_VECTORS) for line in _multiplied(tile, own, other, vector)),
-        "  }",
         "  workgroupBarrier();",
         *(f"  {line}" for part in (left, right) for line in part.kept()),
         "  workgroupBarrier();",
@@ -203,7 +209,7 @@ def _offset(number: int) -> str:
 def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> Sequence[str]:
     """Lines of the loop. They do not depend on where parts come from, so that products of one model have them in
     common."""
-    return [f"    {line}" for line in _of_vector(tile, left, right, vector)]
+    return [f"  {line}" for line in _of_vector(tile, left, right, vector)]
 
 
 def _of_vector(tile: Tile, left: _Part, right: _Part, vector: int) -> Iterable[str]:
