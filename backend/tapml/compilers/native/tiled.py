@@ -4,7 +4,7 @@ in workgroup memory, each of its invocations a smaller one that it holds in regi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
@@ -164,7 +164,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
         *(f"    {line}" for part in (left, right) for line in part.brought()),
         "  }",
         f"  if (k >= {'begin' if splits > 1 else 0}) {{",
-        *(line for vector in range(_VECTORS) for line in _multiplied(tile, own, other, vector)),
+        *(_multiplied(tile, own, other, vector) for vector in range(_VECTORS)),
         "  }",
         "  workgroupBarrier();",
         *(f"  {line}" for part in (left, right) for line in part.kept()),
@@ -200,10 +200,10 @@ def _offset(number: int) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> Sequence[str]:
-    """Lines of the loop. They do not depend on where parts come from, so that products of one model have them in
-    common."""
-    return [f"    {line}" for line in _of_vector(tile, left, right, vector)]
+def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> str:
+    """Lines of the loop, as one. They do not depend on where parts come from, so that products of one model have them
+    in common."""
+    return "    " + "\n      ".join(_of_vector(tile, left, right, vector))
 
 
 def _of_vector(tile: Tile, left: _Part, right: _Part, vector: int) -> Iterable[str]:
