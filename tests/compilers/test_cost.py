@@ -100,6 +100,27 @@ def test_what_arrays_are_called_does_not_matter() -> None:
     assert counted(body.replace("sums[", "sums_of_the_encoder_shared["), head=long) == short
 
 
+def test_braces_in_comments_are_none_of_the_text() -> None:
+    plain = counted("for (var i = 0; i < 10; i++) {\n y[i] = x[i].x;\n}")
+    said = counted("for (var i = 0; i < 10; i++) { // of {a}, {b\n y[i] = x[i].x; // }\n}")
+    assert said == plain
+    assert counted("/* { */ for (var i = 0; i < 10; i++) {\n y[i] = /* } */ x[i].x;\n}") == plain
+
+
+def test_statements_alike_are_of_vectors_where_a_text_has_vectors() -> None:
+    """The same piece of two texts, read once: what its names are is another thing in each."""
+    piece = "{ a = fma(b, c, a);\n a = max(a, c); }"
+    numbers = counted(f"var a : f32; var b : f32; var c : f32; {piece}").operations
+    vectors = counted(f"var a : vec4<f32>; var b : vec4<f32>; var c : vec4<f32>; {piece}").operations
+    assert vectors == 4 * numbers > 0
+
+
+def test_expressions_that_differ_in_numbers_are_computed_each() -> None:
+    same = counted("y[(local * 4) + 1] = y[(local * 4) + 1];").operations
+    others = counted("y[(local * 4) + 1] = y[(local * 8) + 1];").operations
+    assert others - same == 2 * 64 * 2
+
+
 def test_a_declaration_of_a_vector_that_is_taken_apart_is_one_of_a_number() -> None:
     whole, part = counted("let a = x[0];\n let b = a * a;"), counted("let a = x[0].x;\n let b = a * a;")
     assert (whole.reads, whole.operations) == (part.reads, 4 * part.operations)

@@ -46,7 +46,7 @@ class CompiledKernel:
 def bindings(wgsl: str) -> list[dict[str, Any]]:
     """Bindings of group 0 in a WGSL text: binding, access ("read", "read_write", "write", "uniform"), name, type, and
     `texture` of those that are one."""
-    found = [_texture(*declared) for declared in _TEXTURE.findall(wgsl)]
+    found = [_texture(*declared) for declared in _TEXTURE.findall(wgsl)] if "texture_" in wgsl else []
     for number, space, access, name, wgsl_type in _BINDING.findall(wgsl):
         found.append(
             {

@@ -7,11 +7,13 @@ import re
 from dataclasses import dataclass
 from itertools import chain
 
-_BETWEEN = r"\s+|//[^\n\v\f\r\x85\u2028\u2029]*"
-_OF_TEXT = r"/\*|[^\W\d]\w*|\d[\w.]*|[-+*/%&|^=<>!]=|<<|>>|&&|\|\||\+\+|--|."
-_TOKEN = re.compile(f"{_BETWEEN}|{_OF_TEXT}", re.DOTALL)
-_TEXTS = re.compile(f"(?:{_BETWEEN})|({_OF_TEXT})", re.DOTALL)
-"""Which gives nothing for what is between tokens."""
+_LINE_COMMENT = r"//[^\n\v\f\r\x85\u2028\u2029]*"
+# Most tokens are names, and signs of one character.
+_TEXT = r"[^\W\d]\w*|[\[\](){};,.]|\d[\w.]*|[-+*/%&|^=<>!]=|<<|>>|&&|\|\||\+\+|--|\S"
+_TOKEN = re.compile(rf"\s+|{_LINE_COMMENT}|/\*|{_TEXT}")
+_COMMENT_OF_LINE = re.compile(_LINE_COMMENT)
+_TEXTS = re.compile(_TEXT)
+"""Of what has no comments."""
 _COMMENT = re.compile(r"/\*|\*/")
 
 
@@ -55,7 +57,7 @@ def token_texts(wgsl: str) -> list[str] | None:
 
 @functools.lru_cache(maxsize=8192)
 def _of_line(line: str) -> tuple[str, ...]:
-    return tuple(filter(None, _TEXTS.findall(line)))
+    return tuple(_TEXTS.findall(_COMMENT_OF_LINE.sub("", line) if "//" in line else line))
 
 
 def _comment_end(wgsl: str, position: int) -> int | None:

@@ -43,6 +43,12 @@ class Operator:
         return [SymbolicType(tuple(a["shape"]), a["dtype"]).at(sizes, self.name) for a in self.arguments]
 
     @cached_property
+    def least_binding(self) -> int:
+        """Bytes of the largest of its arguments, at the least that its symbols may be."""
+        least = {symbol.name: symbol.minimum for symbol in self.symbols}
+        return max(found.nbytes for found in self.types(least))
+
+    @cached_property
     def numerics(self) -> Numerics:
         """At the most that its symbols may be. None are known of what a program cannot say: no suite holds it, and
         no tolerance is derived for it. Of what is computed elsewhere a sum along its longest axis is supposed."""

@@ -67,8 +67,9 @@ class AutoCompiler:
             yield finish
 
     def _kernel(self, operator: Operator, other: CompiledKernel | None) -> CompiledKernel | None:
-        key = digest(operator)
-        told = [(table, table.by_operator[key]) for table in self._by_class if key in table.by_operator] if key else []
+        by_class = self._by_class
+        key = digest(operator) if by_class else None
+        told = [(table, table.by_operator[key]) for table in by_class if key in table.by_operator] if key else []
         space = NativeSpace(operator)
         known = [(table, kernel) for table, kernel in told if _up_to_date(space, kernel)]
         candidates = _candidates(space, operator, other, known)

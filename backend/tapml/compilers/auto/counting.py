@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from tapml.compilers.auto.integers import value_in
 from tapml.compilers.auto.kernel_text import KernelText
+from tapml.compilers.auto.pieces import COMPOUND, Run
 from tapml.compilers.auto.statements import (
     FAST,
     Bracket,
     Call,
     Expression,
     Loop,
-    Part,
     Statement,
+    Tokens,
     expression_of,
     loop_of,
     statement_of,
@@ -26,7 +27,6 @@ _MATRIX = 16 * 16 * 16 / 32 / 16
 """Of a product of subgroup matrices: multiplications of an invocation, sixteen of which a device does as one."""
 _UNKNOWN_TURNS = 4.0
 _MOST_TURNS = 1e6
-_COMPOUND = frozenset(["for", "while", "if", "loop", "else", "switch"])
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Counting:
 
     def __init__(self, text: KernelText, uniforms: Mapping[str, int]) -> None:
         self._text = text
-        self._texts, self._blocks = text.texts, text.blocks
+        self._texts, self._blocks, self._pieces = text.texts, text.blocks, text.pieces
         self._widths = dict(text.widths)
         # What an invocation is told of itself is 0 for the first.
         self._first = {**uniforms, **dict.fromkeys((*"xyz", "number", "subgroup", "index", "local"), 0.0)}
@@ -71,18 +71,20 @@ class Counting:
 
     # ------------------------------------------------ statements
 
-    def _block(self, start: int, end: int, values: dict[str, float], seen: set[str]) -> Counts:
+    def _block(self, start: int, end: int, values: dict[str, float], seen: set[Tokens]) -> Counts:
         """Statements. `values`: what variables are known to be; `seen`: expressions that have been computed there."""
         found = Counts()
         texts, at = self._texts, start
-        scalars = self._widths.keys().isdisjoint
         while at < end:
             text = texts[at]
-            if text == "{":
+            if (piece := self._pieces.get(at)) is not None and (runs := piece.runs)[1]:
+                self._runs(runs[0], values, seen, found)
+                at += runs[1]
+            elif text == "{":
                 closed = self._blocks[at]
                 found.add(self._block(at + 1, closed, values, seen))
                 at = closed + 1
-            elif text in _COMPOUND:
+            elif text in COMPOUND:
                 at = self._compound(text, at, values, seen, found)
             else:
                 finish = self._semicolon(at, end)
@@ -90,12 +92,18 @@ class Counting:
                 if statement.blocks:
                     finish = self._behind_blocks(at, end)
                     statement = statement_of(texts[at:finish])
-                if statement.plain and self._as_wgsl and scalars(statement.expression.alone):
-                    found.operations += statement.plain
-                else:
-                    self._statement(statement, values, seen, found)
+                self._statement(statement, values, seen, found)
                 at = finish + 1
         return found
+
+    def _runs(self, runs: Sequence[Run], values: dict[str, float], seen: set[Tokens], found: Counts) -> None:
+        scalars = self._widths.keys().isdisjoint
+        for run in runs:
+            if run.plain and self._as_wgsl and scalars(run.alone):
+                found.operations += run.plain
+            else:
+                for statement in run.statements:
+                    self._statement(statement, values, seen, found)
 
     def _semicolon(self, at: int, end: int) -> int:
         """The first one; `end` where there is none."""
@@ -110,7 +118,7 @@ class Counting:
             at = self._blocks[at] + 1 if self._texts[at] == "{" else at + 1
         return at
 
-    def _compound(self, text: str, at: int, values: dict[str, float], seen: set[str], found: Counts) -> int:
+    def _compound(self, text: str, at: int, values: dict[str, float], seen: set[Tokens], found: Counts) -> int:
         texts = self._texts
         opened = at + 1
         if text == "else" and texts[opened] == "if":
@@ -126,8 +134,8 @@ class Counting:
             found.operations += 2 * times
             body = self._block(head_end + 1, closed, inner, set())
         elif text in ("if", "switch"):
-            head = expression_of(texts[opened:head_end])
-            self._expression(head.signs, head.parts, 1, seen, found)
+            head = texts[opened:head_end]
+            self._expression(head, expression_of(head), 1, seen, found)
             leaves = texts[head_end + 1] in ("return", "continue", "break")
             body = Counts() if leaves else self._block(head_end + 1, closed, inner, set(seen))
         else:
@@ -135,13 +143,13 @@ class Counting:
         found.add(body, times)
         return closed + 1
 
-    def _statement(self, statement: Statement, values: dict[str, float], seen: set[str], found: Counts) -> None:
+    def _statement(self, statement: Statement, values: dict[str, float], seen: set[Tokens], found: Counts) -> None:
         if statement.waits:
             found.barriers += 1
             return
         declared, expression = statement.declared, statement.expression
         if declared is None:
-            self._expression(expression.signs, expression.parts, self._width(expression), seen, found)
+            self._expression(statement.tokens, expression, self._width(expression), seen, found)
             return
         width = declared.width if declared.width > 1 else self._width(expression)
         if width > 1:
@@ -150,8 +158,8 @@ class Counting:
             return
         if declared.integer is not None and (value := value_in(declared.integer, values)) is not None:
             values[declared.name] = value
-        if declared.known_by is None or declared.known_by not in seen:
-            self._expression(expression.signs, expression.parts, width, seen, found)
+        if not declared.common or statement.tokens not in seen:
+            self._expression(statement.tokens, expression, width, seen, found)
 
     # ------------------------------------------------ expressions
 
@@ -172,13 +180,15 @@ class Counting:
                 widest = width
         return widest
 
-    def _expression(self, signs: int, parts: Sequence[Part], width: int, seen: set[str], found: Counts) -> None:
-        """`seen`: what stands in brackets there already counts no more."""
-        found.operations += signs * width
-        for part in parts:
+    def _expression(
+        self, tokens: Tokens, inside: Expression | Bracket, width: int, seen: set[Tokens], found: Counts
+    ) -> None:
+        """What is `inside` of the tokens. `seen`: what stands in brackets there already counts no more."""
+        found.operations += inside.signs * width
+        for part in inside.parts:
             if isinstance(part, Bracket):
-                if part.key is None or not self._again(part.key, part.tokens, seen):
-                    self._expression(part.signs, part.parts, 1 if part.of_index else width, seen, found)
+                if not part.worth_knowing or not self._again(tokens[part.begin : part.end], seen):
+                    self._expression(tokens, part, 1 if part.of_index else width, seen, found)
             elif isinstance(part, Call):
                 self._call(part, width, found)
             elif part.name in self._text.storage:
@@ -199,12 +209,11 @@ class Counting:
         elif call.what == "matrix":
             found.operations += _MATRIX
 
-    def _again(self, key: str, tokens: Sequence[str], seen: set[str]) -> bool:
+    def _again(self, tokens: Tokens, seen: set[Tokens]) -> bool:
         """Whether this has been computed: then its value is known, but for what functions and buffers give."""
-        if key not in seen:
-            seen.add(key)
-            return False
-        return self._given.isdisjoint(tokens)
+        before = len(seen)
+        seen.add(tokens)
+        return len(seen) == before and self._given.isdisjoint(tokens)
 
 
 def _turns(loop: Loop | None, values: dict[str, float]) -> float:

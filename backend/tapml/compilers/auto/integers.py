@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {"min": min, "max": max, "i32": int, "u32": int}
 
+_OF_OTHERS = frozenset(["&", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "!", "[", "]"])
+"""Tokens that make what they stand in no integer that can be told."""
+
 Integer = float | str | tuple["str | Integer", ...]
 """A number, the name of a variable, or what is done with which integers."""
 
@@ -19,6 +22,8 @@ def value_of(tokens: Sequence[str], values: Mapping[str, float]) -> float | None
 
 def integer_of(tokens: Sequence[str]) -> Integer | None:
     """What they say, to be asked for its value again and again; None for what is no integer that can be told."""
+    if not _OF_OTHERS.isdisjoint(tokens):
+        return None
     reader = _Reader(tokens)
     try:
         found = reader.sum(0)

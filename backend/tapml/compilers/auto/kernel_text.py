@@ -1,32 +1,36 @@
-"""A kernel's text as what is counted in it is read from: tokens, blocks, functions, and what variables are."""
+"""A kernel's text as what is counted in it is read from: tokens, blocks, functions, and what variables are.
+
+Texts have most of what stands between two braces in common: loops that are written out, steps of a tile. Each such
+piece is read once (`pieces.py`), in however many texts it stands.
+"""
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Sequence
 
+from tapml.compilers.auto.pieces import Piece, piece_of
+from tapml.compilers.auto.statements import VECTOR, closing
 from tapml.kernels.wgsl_module import NotUnderstood
 from tapml.kernels.wgsl_tokens import token_texts
 
-_VECTOR = re.compile(r"vec([234]) ?< ?(\w+) ?>")
 _SCALAR = re.compile(r"\b(f32|i32|u32|f16)\b")
 _ARRAYS = re.compile(r"var(?:<(\w+)[^>]*>)? (\w{12,}) : array")
 _BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2}
-OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_COMMENT = re.compile(r"//.*")
 
 
 class KernelText:
     """Raises NotUnderstood for a text that ends in the middle of something.
 
-    `blocks` has where each brace is closed, `storage` elements and bytes of what an index of a buffer gives, `shared`
-    elements of that of workgroup memory, `functions` where bodies begin, `widths` elements of variables and functions
-    that are vectors.
+    `blocks` has where each brace is closed, `pieces` what begins behind each brace, `storage` elements and bytes
+    of what an index of a buffer gives, `shared` elements of that of workgroup memory, `functions` where bodies
+    begin, `widths` elements of variables and functions that are vectors.
     """
 
     def __init__(self, wgsl: str) -> None:
         self.texts: tuple[str, ...] = ()
         self.blocks: dict[int, int] = {}
+        self.pieces: dict[int, Piece] = {}
         self.functions: dict[str, int] = {}
         self.storage: dict[str, tuple[int, int]] = {}
         self.shared: dict[str, int] = {}
@@ -34,26 +38,28 @@ class KernelText:
         for place in self._read(wgsl):
             if self.texts[place] == "fn":
                 self._function(place)
-            elif self.texts[place + 1 : place + 2] == ("<",):
+            else:
                 self._variable(place)
 
     def _read(self, wgsl: str) -> list[int]:
-        """The tokens, and where blocks end. Where functions and variables are declared."""
+        """The tokens, and where blocks end. Where functions and variables of the module are declared."""
         texts: list[str] = []
         declared: list[int] = []
         waiting: list[int] = []
-        # Comments of this kind may go on from line to line, and texts have few lines that are in no other.
-        for line in [wgsl] if "/*" in wgsl else _with_short_names(wgsl).split("\n"):
-            tokens, marks = _line(line)
-            for mark in marks:
-                place, token = len(texts) + mark, tokens[mark]
-                if token == "{":
+        for number, opened in enumerate(_without_comments(wgsl).split("{")):
+            for closed, part in enumerate(opened.split("}")):
+                place = len(texts)
+                if closed:
+                    if waiting:
+                        self.blocks[waiting.pop()] = place
+                    texts.append("}")
+                elif number:
                     waiting.append(place)
-                elif token != "}":
-                    declared.append(place)
-                elif waiting:
-                    self.blocks[waiting.pop()] = place
-            texts += tokens
+                    texts.append("{")
+                place = len(texts)
+                self.pieces[place] = piece = piece_of(part)
+                declared += [place + mark for mark in piece.declared]
+                texts += piece.tokens
         if waiting:
             raise NotUnderstood("a brace is not closed")
         self.texts = tuple(texts)
@@ -62,7 +68,7 @@ class KernelText:
     def _function(self, place: int) -> None:
         name, arguments = self.texts[place + 1], closing(self.texts, place + 2)
         self.functions[name] = opened = self.texts.index("{", arguments)
-        result = _VECTOR.search("".join(self.texts[arguments:opened]))
+        result = VECTOR.search("".join(self.texts[arguments:opened]))
         if result is not None:
             self.widths[name] = int(result[1])
 
@@ -80,23 +86,13 @@ class KernelText:
             self.shared[name] = _element(kind)[0]
 
 
-def vector_width(kind: str) -> int:
-    """How many elements a type of vectors has; 1 for any other."""
-    found = _VECTOR.match(kind)
-    return 1 if found is None else int(found[1])
-
-
-def closing(texts: Sequence[str], at: int) -> int:
-    """The place of the bracket that closes the one there. Raises NotUnderstood where none does."""
-    depth = 0
-    for place in range(at, len(texts)):
-        if texts[place] in OPENING:
-            depth += 1
-        elif texts[place] in _CLOSING:
-            depth -= 1
-            if not depth:
-                return place
-    raise NotUnderstood("a bracket is not closed")
+def _without_comments(wgsl: str) -> str:
+    if "/*" not in wgsl:
+        return _COMMENT.sub("", _with_short_names(wgsl))
+    texts = token_texts(wgsl)
+    if texts is None:
+        raise NotUnderstood("a comment does not end")
+    return " ".join(texts)
 
 
 def _with_short_names(wgsl: str) -> str:
@@ -110,17 +106,8 @@ def _with_short_names(wgsl: str) -> str:
     return wgsl
 
 
-@functools.lru_cache(maxsize=8192)
-def _line(line: str) -> tuple[list[str], list[int]]:
-    """Its tokens, and places of braces and of what declares something."""
-    texts = token_texts(line)
-    if texts is None:
-        raise NotUnderstood("a comment does not end")
-    return texts, [place for place, text in enumerate(texts) if text in ("{", "}", "fn", "var")]
-
-
 def _element(kind: str) -> tuple[int, int]:
-    if (vector := _VECTOR.search(kind)) is not None:
+    if (vector := VECTOR.search(kind)) is not None:
         return int(vector[1]), int(vector[1]) * _BYTES.get(vector[2], 4)
     scalar = _SCALAR.search(kind)
     return 1, _BYTES[scalar[1]] if scalar else 4

@@ -4,12 +4,16 @@ stands."""
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tapml.compilers.auto.integers import Integer, integer_of
-from tapml.compilers.auto.kernel_text import OPENING, closing, vector_width
 from tapml.kernels.wgsl_module import NotUnderstood
+
+VECTOR = re.compile(r"vec([234]) ?< ?(\w+) ?>")
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 _SIGNS = ["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&&", "||"]
 _TRIGONOMETRIC = ["sin", "cos", "tan", "tanh", "atan", "asin", "acos", "sinh", "cosh"]
@@ -46,6 +50,17 @@ _KINDS = _Kinds(
 )
 
 
+class _Form(dict[str, str]):
+    """Tokens, and 0 for all numbers."""
+
+    def __missing__(self, token: str) -> str:
+        self[token] = made = "0" if token[0].isdigit() else token
+        return made
+
+
+_FORM = _Form()
+
+
 @dataclass(slots=True)
 class Index:
     """An element of what has this name."""
@@ -63,13 +78,18 @@ class Call:
 
 @dataclass(slots=True)
 class Bracket:
-    """What stands in brackets: its text, where that may be known already, and tokens."""
+    """What stands in brackets, between these places."""
 
     of_index: bool
-    key: str | None
-    tokens: Tokens
+    begin: int
+    end: int
     signs: int
     parts: tuple[Part, ...]
+
+    @property
+    def worth_knowing(self) -> bool:
+        """Whether it may have been computed before."""
+        return self.end - self.begin >= _WORTH_KNOWING
 
 
 Part = Index | Call | Bracket
@@ -77,9 +97,9 @@ Part = Index | Call | Bracket
 
 @dataclass(slots=True)
 class Expression:
-    """`signs`: operators, each of one operation; `parts`: what else counts, in its order. The widest vector that is not
-    taken apart is told by names that stand alone, and by those with an index, each with whether a component is taken
-    of that."""
+    """Of all tokens that differ in nothing but numbers. `signs`: operators, each of one operation; `parts`: what
+    else counts, in its order. The widest vector that is not taken apart is told by names that stand alone, and by
+    those with an index, each with whether a component is taken of that."""
 
     signs: int
     parts: tuple[Part, ...]
@@ -90,21 +110,21 @@ class Expression:
 @dataclass(slots=True)
 class Declared:
     """`width`: of a vector that its type names, else 1. `given`: whether it has a value; `integer`: that, of a
-    constant. `known_by`: the value's text, where it is nothing new if that was computed before (of TVM's common
-    subexpressions)."""
+    constant. `common`: whether the value is nothing new if it was computed before (of TVM's common subexpressions)."""
 
     name: str
     width: int
     given: bool
     integer: Integer | None
-    known_by: str | None
+    common: bool
 
 
 @dataclass(slots=True)
 class Statement:
-    """`declared`: of a declaration, whose value `expression` is; `waits`: whether it is a barrier; `blocks`: whether
-    there is a block in it, behind which it may go on."""
+    """`tokens`: those of its `expression`; `declared`: of a declaration, whose value that is; `waits`: whether it is
+    a barrier; `blocks`: whether there is a block in it, behind which it may go on."""
 
+    tokens: Tokens
     expression: Expression
     declared: Declared | None = None
     waits: bool = False
@@ -137,23 +157,27 @@ def statement_of(tokens: Tokens) -> Statement:
         value = tokens[equals + 1 :]
         declared = Declared(
             tokens[1],
-            vector_width("".join(tokens[3:equals])) if equals > 3 else 1,
+            _vector_width("".join(tokens[3:equals])) if equals > 3 else 1,
             equals < len(tokens),
             integer_of(value) if first != "var" else None,
-            " ".join(value) if "cse" in tokens[1] else None,
+            "cse" in tokens[1],
         )
-        return Statement(expression_of(value), declared, False, blocks)
+        return Statement(value, expression_of(value), declared, False, blocks)
     if "Barrier" in first or first == "workgroupUniformLoad":
-        return Statement(Expression(0, (), (), ()), None, True, blocks)
+        return Statement((), Expression(0, (), (), ()), None, True, blocks)
     expression = expression_of(tokens)
     fast = sum(isinstance(part, Call) and part.what == "fast" for part in expression.parts)
     plain = fast == len(expression.parts) and not expression.indexed
-    return Statement(expression, None, False, blocks, expression.signs + fast if plain else 0)
+    return Statement(tokens, expression, None, False, blocks, expression.signs + fast if plain else 0)
+
+
+def expression_of(tokens: Tokens) -> Expression:
+    """Raises NotUnderstood where a bracket is not closed."""
+    return _of_form(tuple(map(_FORM.__getitem__, tokens)))
 
 
 @functools.lru_cache(maxsize=4096)
-def expression_of(tokens: Tokens) -> Expression:
-    """Raises NotUnderstood where a bracket is not closed."""
+def _of_form(tokens: Tokens) -> Expression:
     signs, parts = 0, list[Part]()
     outer: list[tuple[int, list[Part], int]] = []
     alone, indexed = dict[str, None](), dict[tuple[str, bool], None]()
@@ -179,9 +203,7 @@ def expression_of(tokens: Tokens) -> Expression:
                 indexed[tokens[begin - 1], behind[at] == "."] = None
             # It does not matter whether what counts nothing is known.
             if signs or parts:
-                inside = tokens[begin + 1 : at]
-                key = " ".join(inside) if len(inside) >= _WORTH_KNOWING else None
-                around.append(Bracket(of_index, key, inside, signs, tuple(parts)))
+                around.append(Bracket(of_index, begin + 1, at, signs, tuple(parts)))
             signs, parts = before, around
         else:
             after = behind[at]
@@ -197,11 +219,30 @@ def expression_of(tokens: Tokens) -> Expression:
     return Expression(signs, tuple(parts), tuple(alone), tuple(indexed))
 
 
+def _vector_width(kind: str) -> int:
+    """How many elements a type of vectors has; 1 for any other."""
+    found = VECTOR.match(kind)
+    return 1 if found is None else int(found[1])
+
+
+def closing(texts: Sequence[str], at: int) -> int:
+    """The place of the bracket that closes the one there. Raises NotUnderstood where none does."""
+    depth = 0
+    for place in range(at, len(texts)):
+        if texts[place] in _OPENING:
+            depth += 1
+        elif texts[place] in _CLOSING:
+            depth -= 1
+            if not depth:
+                return place
+    raise NotUnderstood("a bracket is not closed")
+
+
 def _equals(tokens: Tokens) -> int:
     """The place of the sign outside of brackets; the end where there is none."""
     at = 0
     while at < len(tokens) and tokens[at] != "=":
-        at = closing(tokens, at) + 1 if tokens[at] in OPENING else at + 1
+        at = closing(tokens, at) + 1 if tokens[at] in _OPENING else at + 1
     return at
 
 

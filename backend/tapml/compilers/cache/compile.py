@@ -84,10 +84,9 @@ class CacheCompiler:
         # The first has the operator's own name.
         file_names = [f"{operator.name}{f'_{number}' if number else ''}.wgsl" for number in range(len(texts))]
         files = [WgslFile(name, text) for name, text in zip(file_names, texts, strict=True)]
-        least = {symbol.name: symbol.minimum for symbol in operator.symbols}
         variant = {
             "name": "256",
-            "requires": requirements(texts, max(found.nbytes for found in operator.types(least))),
+            "requires": requirements(texts, operator.least_binding),
             "entry_points": [
                 {
                     "name": name,

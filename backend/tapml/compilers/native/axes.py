@@ -37,9 +37,10 @@ class Axes:
         buffer: Buffer = self._buffers[str(load.value)]
         return self.indices.flat(load.operands, buffer.shape)
 
-    def arrange(self) -> None:
-        """Split, then merge, as far as it goes."""
-        self._replace({})
+    def arrange(self, flat: bool = False) -> None:
+        """Split, then merge, as far as it goes. `flat`: whether the roots are those of an arranged nest."""
+        if not flat:
+            self._replace({})
         for _ in range(_MOST_SPLITS):
             if not self._split():
                 break

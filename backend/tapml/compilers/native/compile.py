@@ -101,8 +101,7 @@ class NativeCompiler:
         stem = f"{operator.name}{suffix}"
         names = [f"{stem}{f'.{number}' if number > 1 else ''}.wgsl" for number in range(1, len(launches) + 1)]
         files = [WgslFile(name, launch.text) for name, launch in zip(names, launches, strict=True)]
-        least = {symbol.name: symbol.minimum for symbol in operator.symbols}
-        requires = requirements([file.text for file in files], max(found.nbytes for found in operator.types(least)))
+        requires = requirements([file.text for file in files], operator.least_binding)
         if any(uses_matrices(file.text) for file in files):
             requires = with_matrices(requires)
         if any(uses_dots(file.text) for file in files):

@@ -70,10 +70,10 @@ class Factors:
     def _made_one(
         self, values: Sequence[Expression], groups: Sequence[Sequence[Index]]
     ) -> tuple[list[Expression], list[list[Index]]]:
-        found, axes = list(values), []
+        found, axes = list(values), list[list[Index]]()
         for group in groups:
             arranged = Axes(self._indices, group, found, self._buffers)
-            arranged.arrange()
+            arranged.arrange(flat=bool(axes))
             found = arranged.roots
             axes.append(arranged.axes)
         return found, axes

@@ -9,7 +9,7 @@ walks them remembers by `id` what it has seen (`Numbering`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,22 +92,28 @@ def substituted(root: Expression, values: Mapping[str, Expression]) -> Expressio
 
 def parts(*roots: Expression) -> Iterator[Expression]:
     """All that they are made of, what is shared once."""
+    return iter(_all_parts(roots))
+
+
+def _all_parts(roots: Iterable[Expression]) -> Iterable[Expression]:
     seen: dict[int, Expression] = {}
     stack = list(roots)
     while stack:
         found = stack.pop()
-        if id(found) not in seen:
-            seen[id(found)] = found
-            stack += found.operands
-            yield found
+        key = id(found)
+        if key not in seen:
+            seen[key] = found
+            if found.operands:
+                stack += found.operands
+    return seen.values()
 
 
 def loads(*roots: Expression) -> list[Expression]:
-    return [found for found in parts(*roots) if found.kind == "load"]
+    return [found for found in _all_parts(roots) if found.kind == "load"]
 
 
 def variables_of(*roots: Expression) -> set[str]:
-    return {str(found.value) for found in parts(*roots) if found.kind == "variable"}
+    return {str(found.value) for found in _all_parts(roots) if found.kind == "variable"}
 
 
 def is_index(found: Expression) -> bool:

@@ -4,7 +4,7 @@ in workgroup memory, each of its invocations a smaller one that it holds in regi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
@@ -171,7 +171,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
         "  // What the next step multiplies is read meanwhile: a branch for the last step would wait for that.",
         f"  let next = {ahead};",
         *(f"  {line}" for part in (left, right) for line in part.brought("next")),
-        *(line for vector in range(_VECTORS) for line in _multiplied(tile, own, other, vector)),
+        *(_multiplied(tile, own, other, vector) for vector in range(_VECTORS)),
         "  workgroupBarrier();",
         *(f"  {line}" for part in (left, right) for line in part.kept()),
         "  workgroupBarrier();",
@@ -206,10 +206,10 @@ def _offset(number: int) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> Sequence[str]:
-    """Lines of the loop. They do not depend on where parts come from, so that products of one model have them in
-    common."""
-    return [f"  {line}" for line in _of_vector(tile, left, right, vector)]
+def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> str:
+    """Lines of the loop, as one. They do not depend on where parts come from, so that products of one model have them
+    in common."""
+    return "  " + "\n    ".join(_of_vector(tile, left, right, vector))
 
 
 def _of_vector(tile: Tile, left: _Part, right: _Part, vector: int) -> Iterable[str]:

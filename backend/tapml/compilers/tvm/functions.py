@@ -315,10 +315,9 @@ def _literal(number: Any) -> Any:
 
 def unknown_calls(wgsl: str) -> Iterator[str]:
     """Names that a text calls, and that neither it nor WGSL has."""
-    # Long texts repeat few lines.
-    lines = [*map(_names_in, dict.fromkeys(wgsl.split("\n")))]
-    own = {name for declared, _ in lines for name in declared}
-    for name in dict.fromkeys(name for _, called in lines for name in called):
+    parts = [*map(_names_in, wgsl.split("{\n"))]
+    own = {name for declared, _ in parts for name in declared}
+    for name in dict.fromkeys(name for _, called in parts for name in called):
         if name not in own and not is_of_wgsl(name):
             yield name
 
@@ -328,9 +327,18 @@ def is_of_wgsl(name: str) -> bool:
     return name in _WGSL or name in _KEYWORDS
 
 
+@functools.lru_cache(maxsize=1024)
+def _names_in(part: str) -> tuple[list[str], list[str]]:
+    """What is declared in some lines, and what is called. Texts have many such parts in common, and repeat few
+    lines."""
+    lines = [*map(_names_on, dict.fromkeys(part.split("\n")))]
+    declared = dict.fromkeys(name for found, _ in lines for name in found)
+    return [*declared], [*dict.fromkeys(name for _, found in lines for name in found)]
+
+
 @functools.lru_cache(maxsize=8192)
-def _names_in(line: str) -> tuple[list[str], list[str]]:
-    """What is declared on a line, and what is called."""
+def _names_on(line: str) -> tuple[list[str], list[str]]:
+    """The same of a line."""
     if not any(part in line for part in ("(", "fn", "struct")):
         return [], []
     return _DECLARES.findall(line), _CALLS.findall(line.split("//", 1)[0])

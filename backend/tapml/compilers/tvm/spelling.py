@@ -39,6 +39,10 @@ _SHIFT = re.compile(r"(?<=<<|>>)(\s*)(?:u32\((\d+)i\)|(\d+)u\b)")
 _BY_ZERO = re.compile(r"(?<=[/%] )0[iu]\b")
 
 
+_OPENED = "{\n"
+"""Where texts are taken apart."""
+
+
 class SpellingError(Exception):
     """What no browser would take, in a sentence."""
 
@@ -46,14 +50,24 @@ class SpellingError(Exception):
 def spelled(wgsl: str, values: Iterable[float]) -> str:
     """The text, with the floating-point constants `values` as exact as they are. Raises SpellingError where
     it calls a function that there is not."""
-    lines = [*map(_line, wgsl.split("\n"))]
-    text = "\n".join(line for line, _ in lines)
-    if any(constant for _, constant in lines):
+    text, constant = _joined(map(_part, wgsl.split(_OPENED)), _OPENED)
+    if constant:
         text = _without_constant_expressions(text)
     text = declared(with_exact_constants(text, values))
     if unknown := list(unknown_calls(text)):
         raise SpellingError(f"TVM writes {unknown[0]}(...), a function that WGSL has not")
     return text
+
+
+@functools.lru_cache(maxsize=1024)
+def _part(part: str) -> tuple[str, bool]:
+    """The same of what stands between two openings of blocks: tiles of one size have most of it in common."""
+    return _joined(map(_line, part.split("\n")), "\n")
+
+
+def _joined(parts: Iterable[tuple[str, bool]], between: str) -> tuple[str, bool]:
+    texts, constant = zip(*parts, strict=True)
+    return between.join(texts), any(constant)
 
 
 @functools.lru_cache(maxsize=8192)
