@@ -73,7 +73,7 @@ help:
 	@echo 'make bench-transforms  transforms of models, kernels that only move elements, their bytes; what becomes of operators of ONNX; ten minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
 	@echo 'make bench-whole-models  GPU time of whole models in @tapml/runtime, ONNX Runtime Web, TensorFlow.js and LiteRT.js, side by side (MODELS="minilm-1 ..." HALF=1 SMALL=1 DOCS=)'
-	@echo 'make bench-llama  GPU time of prefill and decode of a Llama of the shape of 3.2 3B, by how its weights are stored, in Dawn in node (SMALL=1 PACK=FILE.tar.gz JSON=FILE DOCS=)'
+	@echo 'make bench-llama  GPU time of prefill and decode of a Llama of the shape of 3.2 3B, by how its weights are stored, in Dawn in node, or with PEERS=1 in Chromium beside ONNX Runtime Web (SMALL=1 PACK=FILE.tar.gz JSON=FILE DOCS=)'
 	@echo 'make bench-batches  tokens per second of 1, 2, 4 and 8 texts of tiny, in one call and as sequences (DEVICE=node-dawn)'
 	@echo 'make bench-draws  tokens per second of tiny, and how long the GPU waits: greedily, drawn by the device, by the page, a minute'
 	@echo 'make bench-generation  tokens per second of tiny in @tapml/runtime and ONNX Runtime Web, side by side (TOKENS=64 ROUNDS=5 DOCS=)'
@@ -347,7 +347,7 @@ bench-whole-models: setup-dev build/litert/.ready
 
 # Likewise. Made once for each state of tapml, in build/llama; PACK=FILE packs it for another machine and measures nothing.
 bench-llama: setup-dev
-	$(BIN)/python -m benchmarks.whole_models.llama $(if $(SMALL),--small) $(if $(PACK),--pack $(PACK)) $(if $(JSON),--json $(JSON)) $(if $(DOCS),--docs $(DOCS))
+	$(BIN)/python -m benchmarks.whole_models.llama $(if $(SMALL),--small) $(if $(PEERS),--peers) $(if $(PACK),--pack $(PACK)) $(if $(JSON),--json $(JSON)) $(if $(DOCS),--docs $(DOCS))
 
 # Needs a GPU to mean something.
 bench-batches: setup-dev

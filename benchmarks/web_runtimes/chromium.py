@@ -35,10 +35,16 @@ class PageFailed(Exception):
 
 
 def session(
-    chromium: str, site: Path, runtime: str, loads: Sequence[str], megabits: float | None, seconds: float = _SECONDS
+    chromium: str,
+    site: Path,
+    runtime: str,
+    loads: Sequence[str],
+    megabits: float | None,
+    seconds: float = _SECONDS,
+    switches: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What each load gave, by name, with the bytes that it fetched by path. Raises PageFailed, also for a load that
-    takes more than so many seconds."""
+    """What each load gave, by name, with the bytes that it fetched by path. `switches`: of Chromium, beside those that
+    every session has. Raises PageFailed, also for a load that takes more than so many seconds."""
     results: queue.Queue[dict[str, Any]] = queue.Queue()
     marks: dict[str, dict[int, float]] = {}
     left = [*loads]
@@ -58,7 +64,7 @@ def session(
     threading.Thread(target=server.serve_forever, daemon=True).start()
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [chromium, *_SWITCHES, *chromium_arguments(), f"--user-data-dir={profile}"]
+        command = [chromium, *_SWITCHES, *switches, *chromium_arguments(), f"--user-data-dir={profile}"]
         process = subprocess.Popen([*command, server.url + address(left[0])], stderr=subprocess.DEVNULL)
         try:
             for load in loads:

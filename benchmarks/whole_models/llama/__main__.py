@@ -6,6 +6,7 @@ weights are stored. Weights are made up, and activations float32.
     python -m benchmarks.whole_models.llama --pack llama.tar.gz      # for another machine: tar xzf it there, and
                                                                      # TAPML_DAWN=dawn.node node llama/measure.mjs llama
     python -m benchmarks.whole_models.llama --of lines.json          # the table of what that printed
+    python -m benchmarks.whole_models.llama --peers                  # beside ONNX Runtime Web, in Chromium (peers.py)
 
 Exit code 1 where a model could not be measured, or, of small ones, writes other tokens than this machine computes.
 """
@@ -23,12 +24,14 @@ from typing import Any
 
 import tapml as tml
 from benchmarks.pages import between, check_docs
-from benchmarks.whole_models.llama.models import FULL, SMALL, STORED
-from benchmarks.whole_models.llama.site import facts, make_site, pack
+from benchmarks.whole_models.llama import peers
+from benchmarks.whole_models.llama.models import FULL, SMALL, SMALL_OF_PEERS, STORED
+from benchmarks.whole_models.llama.site import facts, make_site, pack, put_peers
 from benchmarks.whole_models.llama.table import shares, table
 from tapml.browsers.headless import find_runtime
 
 _MARK = "made by make bench-llama"
+_PACKAGES = Path("build/web_runtimes/packages")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,25 +43,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm", type=int, default=700, help="milliseconds of calls before them")
     parser.add_argument("--pack", type=Path, metavar="FILE", help="only make it, and pack it for another machine")
     parser.add_argument("--of", type=Path, metavar="FILE", help="the table of lines that measure.mjs printed")
+    parser.add_argument("--peers", action="store_true", help="beside ONNX Runtime Web, in Chromium")
+    parser.add_argument("--kinds", help="with --peers: of ONNX Runtime's models (default: all, of small ones single)")
     parser.add_argument("--folder", type=Path, help="where it is made (default build/llama)")
     parser.add_argument("--json", type=Path, help="write what was measured there, too")
     parser.add_argument("--on", help="what the table says of the device and the day")
     parser.add_argument("--docs", type=Path, help="put the table into this page, too")
     options = parser.parse_args(arguments)
-    check_docs(parser, options.docs, _MARK)
+    check_docs(parser, options.docs, peers.MARK if options.peers else _MARK)
     names = options.stored.split(",")
     if unknown := next((name for name in names if name not in STORED), None):
         parser.error(f"--stored {unknown}: weights are stored as {', '.join(STORED)}")
-    folder = options.folder or Path(f"build/llama{'-small' if options.small else ''}")
+    if options.peers and options.of:
+        parser.error("--peers: it has no lines of measure.mjs; leave --of out")
+    default = f"build/llama{'-peers' if options.peers else ''}{'-small' if options.small else ''}"
+    folder = options.folder or Path(default)
     if options.of is None:
         rounds = options.rounds or (2 if options.small else 20)
         warm, tokens = (0, 8) if options.small else (options.warm, 64)
-        shape = SMALL if options.small else FULL
+        shape = (SMALL_OF_PEERS if options.peers else SMALL) if options.small else FULL
         make_site(folder, shape, names, options.compiler, rounds=rounds, warm=warm, tokens=tokens)
+        if options.peers:
+            put_peers(folder, shape, names, _PACKAGES)
     if options.pack:
         pack(folder, names, options.pack)
         print(f"{options.pack}: {options.pack.stat().st_size / 1e6:.1f} MB")
         return 0
+    if options.peers:
+        return _beside_peers(folder, names, options)
     lines: list[dict[str, Any]] = []
     read = measured(folder, names) if options.of is None else map(json.loads, options.of.read_text().splitlines())
     for line in read:
@@ -76,6 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong += [line["name"] for line in lines if "written" in line and line["written"]["ids"] != here(folder, line)]
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _beside_peers(folder: Path, names: Sequence[str], options: argparse.Namespace) -> int:
+    # A GPU in software has no float16.
+    kinds = options.kinds or ("single" if options.small else None)
+    given = {"--kinds": kinds, "--json": options.json, "--on": options.on, "--docs": options.docs}
+    words = [str(word) for option in given.items() if option[1] is not None for word in option]
+    return peers.main(["--site", str(folder), "--stored", ",".join(names), *words])
 
 
 def measured(folder: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:

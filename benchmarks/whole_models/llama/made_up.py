@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapml.compilers.halves import HALVES
 from tapml.files import sha256
 from tapml.program import TensorType, ValueKind
 from tapml.program.generation import LOGITS, NEXT
@@ -26,10 +25,11 @@ from tapml.suite.tensors import TensorStore
 from tapml.suite.unweighted import Unweighted
 from tapml.suite.writer import SuiteWriter
 
-_PERIOD = 1 << 14  # what gzip sees again at once
+PERIOD = 1 << 14
+"""Bytes: what gzip sees again at once."""
 _PIECE = 1 << 20
 _WORDS, _SCALES = ".words", ".scales"  # of quantised weights (docs/quantise.md)
-_INTEGER = {4: 4.6, 8: 73.0}
+_INTEGER = {4: 4.3, 8: 73.3}
 """The root of the mean square of an integer of so many bits."""
 
 
@@ -90,26 +90,64 @@ def _weights(found: Unweighted) -> dict[str, _Weight]:
         if value.kind is ValueKind.PARAMETER
     }
     words = {name.removesuffix(_WORDS): of.shape for name, of in values.values() if name.endswith(_WORDS)}
-    weights = {value: _weight(name, of, words) for value, (name, of) in values.items()}
-    return dict(sorted(weights.items(), key=lambda pair: (pair[1].ref.type.nbytes % _PERIOD != 0, pair[1].period)))
+    bits = {
+        name.removesuffix(_SCALES): 4 if of.shape[1] > 1 else 8
+        for name, of in values.values()
+        if name.endswith(_SCALES)
+    }
+    weights = {value: _weight(name, of, words, bits) for value, (name, of) in values.items()}
+    return dict(sorted(weights.items(), key=lambda pair: (pair[1].ref.type.nbytes % PERIOD != 0, pair[1].period)))
 
 
-def _weight(name: str, of: TensorType, words: Mapping[str, tuple[int, ...]]) -> _Weight:
-    """`words`: shapes of those of quantised weights, by the weight's name."""
-    random = np.random.default_rng(0)
+def _weight(name: str, of: TensorType, words: Mapping[str, tuple[int, ...]], bits: Mapping[str, int]) -> _Weight:
+    """`words`: shapes of those of quantised weights, by the weight's name; `bits`: of their integers."""
     stored = np.dtype(of.stored.dtype)
-    count = _PERIOD // stored.itemsize
+    count = PERIOD // stored.itemsize
     if name.endswith(_WORDS):
-        numbers = random.integers(0, 1 << 32, count, np.uint32)
+        numbers = made_up_words(bits[name.removesuffix(_WORDS)])
     elif name.endswith(_SCALES):
-        (rows, inner), groups = words[name.removesuffix(_SCALES)], of.shape[1]
-        bits = 4 if groups > 1 else 8
-        numbers = random.uniform(0.7, 1.3, count) / _INTEGER[bits] / math.sqrt(min(rows, inner * 32 // bits))
-    elif of.encoding == HALVES:
-        numbers = random.standard_normal(count) / math.sqrt(min(of.shape))
-    else:  # of norms, and tables of positions
-        numbers = random.uniform(0.5, 1, count)
+        weight = name.removesuffix(_SCALES)
+        (rows, inner), each = words[weight], bits[weight]
+        numbers = made_up_scales(each, min(rows, inner * 32 // each), count)
+    elif len(of.shape) == 2:
+        numbers = made_up_matrix(min(of.shape))
+        numbers = np.tile(numbers, count // len(numbers))
+    elif len(of.shape) == 3:
+        numbers = np.tile(made_up_turns(of.shape[2] // 2, count // of.shape[2]), 2).ravel()
+    else:
+        numbers = made_up_norm(count)
     return _Weight(TensorRef(sha256(name.encode()), of.dtype, of.shape, of.encoding), numbers.astype(stored).tobytes())
+
+
+def made_up_words(bits: int) -> np.ndarray:
+    """A period of uint32 words of integers of 4 or 8 bits, from 0 to twice the one that stands for zero, as quantising
+    gives them."""
+    random = np.random.default_rng(0)
+    if bits == 8:
+        return random.integers(0, 255, PERIOD, np.uint8).view("<u4")
+    low, high = random.integers(0, 15, (2, PERIOD), np.uint8)
+    return (low | high << 4).view("<u4")
+
+
+def made_up_scales(bits: int, least: int, count: int = PERIOD // 4) -> np.ndarray:
+    """So many scales (float64) of integers of 4 or 8 bits. `least`: of rows and columns of the weight."""
+    return np.random.default_rng(0).uniform(0.7, 1.3, count) / _INTEGER[bits] / math.sqrt(least)
+
+
+def made_up_matrix(least: int) -> np.ndarray:
+    """A quarter as many numbers (float16) for a matrix that is not quantised as a period has bytes: small ones are
+    float32. `least`: of its rows and columns."""
+    return (np.random.default_rng(0).standard_normal(PERIOD // 4) / math.sqrt(least)).astype(np.float16)
+
+
+def made_up_turns(pairs: int, places: int = 1) -> np.ndarray:
+    """Numbers (float64) [places, pairs] in place of the cosines of a table of positions, and of the sines."""
+    return np.random.default_rng(0).uniform(0.5, 1, (places, pairs))
+
+
+def made_up_norm(count: int = PERIOD // 4) -> np.ndarray:
+    """So many numbers (float64) of a norm."""
+    return np.random.default_rng(0).uniform(0.5, 1, count)
 
 
 class _MadeUp(TensorStore):
@@ -122,6 +160,6 @@ class _MadeUp(TensorStore):
 
     def pieces(self, digest: str) -> Iterator[bytes]:
         weight = self._weights[digest]
-        piece = weight.period * (_PIECE // _PERIOD)
+        piece = weight.period * (_PIECE // PERIOD)
         for begin in range(0, weight.ref.type.nbytes, _PIECE):
             yield piece[: weight.ref.type.nbytes - begin]

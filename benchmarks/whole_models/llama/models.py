@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,9 @@ SMALL = Shape(
     context=40,
 )
 """Of sizes that a GPU in software takes."""
+SMALL_OF_PEERS = replace(SMALL, prompt=24, context=28)
+"""Likewise, beside ONNX Runtime Web 1.30.0: its attention of 32 tokens or more is for subgroups of 8 lanes or more, and
+gives other numbers on SwiftShader, which has 4."""
 
 
 def make(folder: Path, shape: Shape, quantise: str | None, compiler: str) -> CompiledModel:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.web_generation.site import PAGES
-from benchmarks.web_runtimes.site import RUNTIME, put
+from benchmarks.web_generation.site import ORT, PAGES
+from benchmarks.web_runtimes.site import PAGES as SHARED
+from benchmarks.web_runtimes.site import RUNTIME, put, put_packaged
 from benchmarks.whole_models.llama.models import STORED, Shape, make
+from benchmarks.whole_models.llama.peer import kinds_of, write_peer
 from tapml.cli.package_state import state_of_package
 from tapml.compiled.files import CompiledFiles
 
 SCRIPT = Path(__file__).with_name("measure.mjs")
+PAGES_OF_PEERS = Path(__file__).parent / "pages"
 _MODULES = ("tapml-runtime.js", "tapml-preparing.js", "tapml-generation.js")
 
 
@@ -41,9 +44,23 @@ def make_site(
         "rounds": rounds,
         "warm": warm,
         "tokens": tokens,
+        "capacity": shape.capacity,
+        "vocabulary": shape.config["vocab_size"],
     }
     put(folder / "asked.json", json.dumps(asked).encode())
     put(folder / "package.json", b'{"type": "module"}')
+
+
+def put_peers(folder: Path, shape: Shape, names: Sequence[str], packages: Path) -> None:
+    """Add ONNX Runtime Web, its models and the pages to a site that `make_site` made. `packages` keeps what was
+    downloaded."""
+    for name in ORT:
+        put_packaged(folder, name, packages)
+    for page in (*PAGES_OF_PEERS.iterdir(), SHARED / "session.js"):
+        put(folder / page.name, page.read_bytes())
+    for name in names:
+        for kind in kinds_of(name):
+            write_peer(folder / f"peers/{name}-{kind}", shape, name, kind, files=False)
 
 
 def facts(folder: Path) -> dict[str, Any]:
@@ -61,5 +78,6 @@ def pack(folder: Path, names: Sequence[str], file: Path) -> None:
 
     with tarfile.open(file, "w:gz", compresslevel=6) as packed:
         for path in sorted(folder.iterdir()):
-            if path.suffix in (".js", ".mjs", ".json") or (path.stem in names and path.suffix == ".tapml"):
+            own = path.suffix in (".js", ".mjs", ".json", ".html") or path.name in ("ort", "peers")
+            if own or (path.stem in names and path.suffix == ".tapml"):
                 packed.add(path, f"{folder.name}/{path.name}", filter=kept)
