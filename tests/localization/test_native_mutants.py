@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 
 import pytest
 from benchmarks.localization import models
+from benchmarks.localization.baseline import Baseline
 from benchmarks.localization.cases import Mutable
 from benchmarks.localization.expressions import Reader
 from benchmarks.localization.mutate import OPERATORS, Mutant, mutants
@@ -207,6 +209,18 @@ def test_statements_go_to_the_entry_point() -> None:
     code = read(text)
     assert text[code.body :].startswith("\n  let lane")
     assert [code[access.whole] for access in code.accesses if access.stores] == ["y[0]"]
+
+
+@pytest.mark.slow
+def test_random_inputs_are_stored_as_kernels_read_them(tmp_path: Path) -> None:
+    """Weights that are kept as float16: the baseline accuses no kernel that nobody changed."""
+    suite = models.suite("quantised", "native")
+    kept = {test.kernel for test in suite.tests if any(ref.encoding == "float16" for ref in test.inputs)}
+    assert kept
+    baseline = Baseline(suite, "node-dawn", tmp_path)
+    with Server() as server:
+        baseline.run((), server.state.device("node-dawn"), server.state.blobs, lambda _: None)
+    assert baseline.accused((), 1e-3) == set()
 
 
 @pytest.fixture(scope="module")
