@@ -60,6 +60,16 @@ def encoded(array: np.ndarray, encoding: str | None) -> np.ndarray:
     return words
 
 
+def held(array: np.ndarray, encoding: str | None) -> np.ndarray:
+    """The finite floats of an array rounded to what the encoding holds, at most its largest; integers as they are."""
+    if encoding != "float16":
+        return array
+    most = float(np.finfo(np.float16).max)
+    with np.errstate(invalid="ignore"):
+        made = np.clip(array, -most, most).astype(np.float16).astype(array.dtype)
+    return np.where(np.isfinite(array), made, array)
+
+
 def decoded(words: np.ndarray, shape: Sequence[int], dtype: np.dtype[Any], encoding: str | None) -> np.ndarray:
     """The tensor of which `words` are stored."""
     if encoding in _PACKED:

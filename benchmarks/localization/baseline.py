@@ -1,8 +1,8 @@
 """The way that localisation is done without carved tests: each kernel by itself on random inputs, with one tolerance.
 
-Inputs are normal numbers of the shapes that the model uses, integers uniform within the range of the carved ones (an
-index out of range would test nothing); the reference is the same operator on the CPU; an element is wrong where
-|got - expected| > tolerance + tolerance * |expected|.
+Inputs are normal numbers of the shapes that the model uses, rounded to what their encoding holds, and integers uniform
+within the range of the carved ones (an index out of range would test nothing); the reference is the same operator on
+the CPU; an element is wrong where |got - expected| > tolerance + tolerance * |expected|.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.localization.cases import Bug, digest
 from benchmarks.localization.executing import Array, Call, KernelOnDevice
 from tapml.devices import Blobs, Device
+from tapml.encodings import stored
 from tapml.errors import DeviceError
 from tapml.files import sha256
 from tapml.lowering.model import read_model
@@ -84,7 +85,8 @@ class Baseline:
         test = next(test for test in self._suite.tests if test.kernel == kernel)
         random = np.random.default_rng([self._seed, int(sha256(kernel)[:8], 16)])
         inputs = [self._made_up(test, ref, random) for ref in test.inputs]
-        call = Call(tuple(store.put(array) for array in inputs), test.outputs)
+        given = zip(test.inputs, inputs, strict=True)
+        call = Call(tuple(store.put(array, ref.encoding) for ref, array in given), test.outputs)
         types = [ref.type for ref in test.outputs]
         results = reference.call(kernel, [reference.tensor(array) for array in inputs], types)
         expected = [to_numpy(found, kind.dtype) for found, kind in zip(results, types, strict=True)]
@@ -102,7 +104,8 @@ class Baseline:
     def _made_up(self, test: CarvedTest, ref: TensorRef, random: np.random.Generator) -> Array:
         carved = self._suite.tensors.get(ref)
         if carved.dtype.kind == "f":
-            return random.standard_normal(ref.shape).astype(carved.dtype)
+            _, held = stored(ref.shape, ref.dtype, ref.encoding)
+            return random.standard_normal(ref.shape).astype(held).astype(carved.dtype)
         low, high = (int(carved.min()), int(carved.max())) if carved.size else (0, 0)
         return random.integers(low, high + 1, ref.shape).astype(carved.dtype)
 

@@ -1,4 +1,4 @@
-"""Mutation operators on WGSL as TVM writes it: each a mistake that people who write kernels make."""
+"""Mutation operators on WGSL as TVM and tapml's own compiler write it: each a mistake that writers of kernels make."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from benchmarks.localization.mutations import (
     trees,
 )
 from benchmarks.localization.mutations.edit import Edit
+from benchmarks.localization.native_text import read
 from benchmarks.localization.wgsl_text import Code, Span
 from tapml.files import sha256
 
@@ -46,7 +47,7 @@ Operators = Mapping[str, Callable[[Code], Iterator[Edit]]]
 def mutants(wgsl: str, operators: Operators | None = None) -> list[Mutant]:
     """All mutants of a file, in the order of the `operators` (OPERATORS) and then of the text. None of them can loop
     for ever."""
-    code = Code(wgsl)
+    code = read(wgsl)
     found: dict[str, Mutant] = {}
     for operator, edits in (OPERATORS if operators is None else operators).items():
         for span, replacement, description in edits(code):

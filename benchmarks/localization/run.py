@@ -47,6 +47,7 @@ class Benchmark:
         self, names: Sequence[str], device_name: str, seed: int, count: int, folder: Path, compiler: str = "tvm"
     ) -> None:
         self.device_name = device_name
+        self.compiler = compiler
         self._seed = seed
         self._folder = folder
         self.suites: dict[str, Suite] = {}
@@ -60,7 +61,12 @@ class Benchmark:
     @property
     def path(self) -> Path:
         """Where the records are."""
-        return self._folder / f"{self.device_name}-{self._seed}.jsonl"
+        return self._folder / f"{self.device_name}-{self.compiler}-{self._seed}.jsonl"
+
+    @property
+    def report_path(self) -> Path:
+        """Where those of the last run are, judged."""
+        return self.path.with_suffix(".report.json")
 
     def find_effects(self) -> dict[str, Equivalence]:
         """What the mutants change, on both implementations; each is started for it only."""
@@ -188,7 +194,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the records")
     parser.add_argument("--docs", type=Path, help="write the table between the marks in this file")
     options = parser.parse_args()
-    check_docs(parser, options.docs, options.device)
+    mark = table.mark(options.device, options.compiler)
+    check_docs(parser, options.docs, mark)
     try:
         benchmark = Benchmark(
             options.models, options.device, options.seed, options.limit, options.results, options.compiler
@@ -196,11 +203,10 @@ def main() -> int:
         records = benchmark.run(benchmark.find_effects(), resume=options.resume)
     except TapmlError as error:
         sys.exit(f"{error}\nthe cases so far are kept: go on with --resume")
-    report = options.results / f"{options.device}-{options.seed}.report.json"
-    report.write_text(json.dumps(records))
+    benchmark.report_path.write_text(json.dumps(records))
     print(table.text(records))
     if options.docs:
-        table.write(options.docs, options.device, records)
+        table.write(options.docs, mark, records)
     return 0
 
 

@@ -34,9 +34,14 @@ def markdown(records: Sequence[Record]) -> str:
     return "\n\n".join(parts)
 
 
-def write(path: Path, device: str, records: Sequence[Record]) -> None:
-    """Put the tables between the device's marks in a Markdown file. Raises ValueError where there are none."""
-    between(path, device, markdown(records))
+def mark(device: str, compiler: str) -> str:
+    """What the marks of a table are called: by the device, and by whose kernels they are where these are not TVM's."""
+    return device if compiler == "tvm" else f"{device}-{compiler}"
+
+
+def write(path: Path, name: str, records: Sequence[Record]) -> None:
+    """Put the tables between the marks of this name in a Markdown file. Raises ValueError where there are none."""
+    between(path, name, markdown(records))
 
 
 Said = tuple[Sequence[str], float, Sequence[str]]

@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+FLOATS = ("f32", "vec4<f32>")
+"""The types of floats that kernels compute with."""
+
+FLOAT = r"(?<![\w.])-?\d\.\d+e[+-]\d+f"
+LARGEST = 3e38
+LEAST = r"-(?:3\.4028\d*e\+38|0x1\.fffffep\+127)f"
+
 _OPEN, _CLOSE = "([", ")]"
 _BINARY = re.compile(r" (\+|-|\*|/|%|<|<=|==|!=|&&|\|\||&|\|) |(>>)")
 
@@ -21,12 +28,13 @@ class Span:
 
 @dataclass(frozen=True)
 class Binary:
-    """`(left operator right)`; `whole` includes the parentheses."""
+    """`(left operator right)`; `whole` includes the parentheses. `type`: of what it gives, where the text says it."""
 
     whole: Span
     left: Span
     operator: str
     right: Span
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,54 @@ class Access:
     stores: bool
 
 
+@dataclass(frozen=True)
+class RowSum:
+    """`((row * columns) + column)`."""
+
+    whole: Span
+    row: Span
+    columns: int
+    column: Span
+
+
+@dataclass(frozen=True)
+class Start:
+    """`number`: what `name`, which is accumulated, begins with; `other`: a wrong beginning."""
+
+    name: str
+    number: Span
+    other: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A counting loop to `bound`. `later`: what it begins with where it begins one late; `step`: how much less the
+    bound is where it ends one early."""
+
+    begins: Span
+    later: str
+    bound_at: Span
+    bound: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What in an index tells invocations or workgroups apart, and another one's `instead` of it."""
+
+    text: str
+    instead: str
+    description: str
+
+
 class Code:
     """The text of one WGSL file and what stands where in it."""
+
+    number = FLOAT
+    """What numbers of floats are."""
+
+    shared: tuple[str, ...] = ("red_buf",)
+    """What statements begin with that are steps of a sum of several invocations."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -129,6 +183,15 @@ class Code:
         """Where elements of inputs are read."""
         return [access for access in self.accesses if access.name in self.inputs]
 
+    def kind(self, access: Access) -> str:
+        """What elements of an input are."""
+        return self.inputs[access.name]
+
+    @cached_property
+    def reads(self) -> list[tuple[Span, Span]]:
+        """(What reads, what says where it does)."""
+        return [(access.whole, access.index) for access in self.accesses if not access.stores]
+
     @cached_property
     def group_size(self) -> dict[str, int]:
         """Threads of a workgroup along "x" and "y"."""
@@ -140,6 +203,44 @@ class Code:
         """The variable that holds the number of the workgroup."""
         found = re.search(r"let (\w+) : i32 = i32\(blockIdx\.z \* gridDim\.x \+ blockIdx\.x\);", self.text)
         return found[1] if found else None
+
+    @cached_property
+    def threads(self) -> list[Thread]:
+        """What tells invocations and workgroups apart."""
+        found = []
+        for axis, size in self.group_size.items():
+            if size > 1:
+                thread = f"i32(threadIdx.{axis})"
+                found.append(
+                    Thread(thread, f"min({thread}, {size - 2}i)", f"last threads along {axis} as those before")
+                )
+        for group in filter(None, (self.group, "i32(blockIdx.y)")):
+            found.append(Thread(group, f"({group} & -2i)", "odd workgroups as those before"))
+        return found
+
+    def last_tiles(self) -> Iterator[tuple[Span, int, int, int]]:
+        """Limits of what invocations compute: (where it stands, the limit, that of whole tiles, a tile)."""
+        size = self.group_size.get("x", 1)
+        for match in self.matches(r"i32\(threadIdx\.x\)\) < (\d+)i"):
+            extent = int(match[1])
+            yield Span(match.start(1), match.end(1)), extent, extent - extent % size, size
+
+    def integer(self, value: int) -> str:
+        """A number for an index."""
+        return f"{value}i"
+
+    def is_integer(self, text: str) -> bool:
+        """Nothing but a number?"""
+        return re.fullmatch(r"\d+i", text) is not None
+
+    def operand(self, span: Span) -> str:
+        """The text as it can stand beside any operator."""
+        return self[span]
+
+    def floats(self) -> Iterator[tuple[re.Match[str], float]]:
+        """Numbers of floats, and their values."""
+        for match in self.matches(self.number):
+            yield match, float(match[0].removesuffix("f"))
 
     def statement(self, position: int) -> Span:
         """The one-line statement that a position stands in, without the space before it."""
@@ -160,6 +261,72 @@ class Code:
                 left, right = Span(start + 1, operator.start()), Span(operator.end(), end)
                 found.append(Binary(Span(start, end + 1), left, operator[1] or operator[2], right))
         return found
+
+    def computes_floats(self, binary: Binary) -> bool:
+        """Not an index computed in a statement of its own."""
+        line_start = self.text.rfind("\n", 0, binary.left.start) + 1
+        line = self.text[line_start : self.text.find("\n", binary.left.start)]
+        return not re.match(r"\s*(let \w+ : i32|if|for)\b", line)
+
+    def type_of(self, span: Span) -> str:
+        """Of a float's expression."""
+        return "f32"
+
+    @cached_property
+    def row_sums(self) -> list[RowSum]:
+        """Where a row and what stands in it become an index."""
+        found = []
+        for sum_ in self.binaries:
+            product = re.fullmatch(r"\((.+) \* (\d+)i\)", self[sum_.left])
+            if sum_.operator == "+" and product and not self.is_integer(self[sum_.right]):
+                start = sum_.left.start + 1
+                row = Span(start, start + len(product[1]))
+                found.append(RowSum(sum_.whole, row, int(product[2]), sum_.right))
+        return found
+
+    @cached_property
+    def values(self) -> list[tuple[Span, str]]:
+        """What is stored, numbers apart, and its type where that is known."""
+        found = []
+        for match in self.matches(r"([\w\[\]() +*.>&%/]+?) = (.+);"):
+            declared = match[0].lstrip().startswith(("let", "for", "var"))
+            if not declared and not re.fullmatch(self.number + r"|-?\d+i", match[2]):
+                found.append((Span(match.start(2), match.end(2)), self.element_type(match[1]) or ""))
+        return found
+
+    @cached_property
+    def float_values(self) -> list[tuple[Span, str]]:
+        """All floats that are stored, numbers apart, and their types."""
+        return [
+            (Span(match.start(2), match.end(2)), "f32")
+            for match in self.matches(r"(\w+)(?:\[.*\])? = (.+);")
+            if self.element_type(match[1]) == "f32" and not re.fullmatch(self.number, match[2])
+        ]
+
+    @cached_property
+    def starts(self) -> list[Start]:
+        """What accumulators begin with."""
+        others = {"0.000000e+00f": "1.000000e+00f", "0i": "1i"}
+        return [
+            Start(match[1], Span(match.start(2), match.end(2)), others.get(match[2], "0.000000e+00f"))
+            for match in self.matches(rf"(\w+)\[[^=]*\] = (0\.000000e\+00f|0i|{LEAST});")
+        ]
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        return [
+            Loop(Span(match.start(2), match.end(2)), "1i", Span(match.start(3), match.end(3)), int(match[3]), 1)
+            for match in self.matches(r"for \(var (\w+) : i32 = (0i); \1 < (\d+)i; \1\+\+\)")
+        ]
+
+    @cached_property
+    def steps(self) -> list[tuple[Span, int]]:
+        """How many invocations a step of a sum of several has, and where that stands."""
+        return [
+            (Span(match.start(1), match.end(1)), int(match[1]))
+            for match in self.matches(r"if \(i32\(threadIdx\.x\) < (\d+)i\) \{")
+            if self.text[match.end() :].lstrip().startswith(self.shared)
+        ]
 
     def _operator(self, start: int, end: int) -> re.Match[str] | None:
         """The operator between `start` and `end` that stands in no further bracket."""

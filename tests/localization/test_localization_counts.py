@@ -22,7 +22,7 @@ from benchmarks.localization.equivalence import (
     effect,
 )
 from benchmarks.localization.mutate import Mutant
-from benchmarks.localization.run import described
+from benchmarks.localization.run import Benchmark, described
 from benchmarks.localization.wgsl_text import Span
 
 KERNELS = ["a", "b", "c", "d", "e", "f"]
@@ -158,3 +158,9 @@ def test_table_in_a_document(tmp_path: Path) -> None:
     assert "| m | 70 | 1 | 4 |" in text
     with pytest.raises(ValueError, match="has no marks"):
         table.write(path, "firefox", [_record("m", BUGS, ["a"])])
+
+
+def test_tables_and_records_of_other_compilers_kernels_are_their_own(tmp_path: Path) -> None:
+    assert [table.mark("chromium", compiler) for compiler in ("tvm", "native")] == ["chromium", "chromium-native"]
+    made = [Benchmark((), "chromium", 0, 1, tmp_path, compiler) for compiler in ("tvm", "native")]
+    assert len({path for one in made for path in (one.path, one.report_path)}) == 4

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
 from computing_device import ComputingDevice, Fault
 from little_programs import DEPTH, EXACT, B, W, X, dense, matmul, of_matmul, seen, without
 
+from tapml.devices import Blobs
 from tapml.locating import Locate
 from tapml.locating.evidence import Evidence
+from tapml.locating.examine import Examiner
 from tapml.locating.patterns import findings
-from tapml.locating.trials import TRIALS, varied
-from tapml.suite import Suite
+from tapml.locating.trials import TRIALS, Trials, varied
+from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
 
 Faulty = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -43,6 +46,31 @@ def said(
     trials = [replace(call(faulty, *made), program=None) for made in given if made is not None]
     seen_once = call(faulty, x, w, b)
     return findings(replace(seen_once, trials=trials, program=seen_once.program if edited else None))[0].text
+
+
+class ZeroExaminer:
+    """Runs nothing: each output is zeros. `given`: the tests that it was to run."""
+
+    def __init__(self) -> None:
+        self.given: list[CarvedTest] = []
+
+    def run(self, tests: Sequence[CarvedTest], runs: int) -> dict[str, list[list[np.ndarray]]]:
+        self.given += tests
+        return {test.id: [[np.zeros(ref.shape, ref.dtype) for ref in test.outputs]] * runs for test in tests}
+
+
+def test_what_is_kept_as_float16_varies_to_what_that_holds(suite: Suite) -> None:
+    carved = next(test for test in suite.tests if "matmul" in test.kernel)
+    inputs = [suite.tensors.get(ref).astype(np.float16).astype(np.float32) for ref in carved.inputs]
+    refs = tuple(suite.tensors.put(array, "float16") for array in inputs)
+    examiner = ZeroExaminer()
+    found = Trials(JobContext(suite, [], Blobs()), cast(Examiner, examiner)).run(replace(carved, inputs=refs))
+    assert len(found) == len(examiner.given) == TRIALS
+    for test, (evidence, *_) in zip(examiner.given, found, strict=True):
+        assert {ref.encoding for ref in test.inputs} == {"float16"}
+        for given, before in zip(evidence.inputs, inputs, strict=True):
+            assert np.array_equal(given, given.astype(np.float16))
+            assert not np.array_equal(given, before)
 
 
 def test_numbers_vary_and_places_do_not() -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tapml.bounds import NotDerivable, Operator, rounded
+from tapml.encodings import held
 from tapml.errors import InputError
 from tapml.locating.evidence import Evidence
 from tapml.locating.examine import Examiner
@@ -77,7 +78,12 @@ class Trials:
         if program is None or sum(ref.type.nbytes for ref in (*test.inputs, *test.outputs)) > _MOST_BYTES:
             return []
         carved = [self._context.suite.tensors.get(ref) for ref in test.inputs]
-        given = [made for made in (self._vary(carved, seed) for seed in range(1, self._count + 1)) if made is not None]
+        varied = (self._vary(carved, seed) for seed in range(1, self._count + 1))
+        given = [
+            [held(array, ref.encoding) for ref, array in zip(test.inputs, made, strict=True)]
+            for made in varied
+            if made is not None
+        ]
         try:
             found = [self._one(test, program, inputs) for inputs in given]
         except (InputError, NotDerivable, ArithmeticError, LookupError, MemoryError, TypeError, ValueError):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchmarks.localization.mutations.edit import FLOAT, LARGEST, Edit
-from benchmarks.localization.wgsl_text import Code, Span
+from benchmarks.localization.mutations.edit import Edit
+from benchmarks.localization.mutations.typed import clamped
+from benchmarks.localization.wgsl_text import FLOATS, LARGEST, Code, Span
 
 
 def swapped_operands(code: Code) -> Iterator[Edit]:
     for binary in code.binaries:
         if binary.operator in ("-", "/") and not code.in_index(binary.whole.start):
-            left, right = code[binary.left], code[binary.right]
+            left, right = code.operand(binary.left), code.operand(binary.right)
             yield binary.whole, f"({right} {binary.operator} {left})", f"operands of {binary.operator} swapped"
     for call in code.calls("select"):
         no, yes, condition = (code[argument] for argument in call.arguments)
@@ -24,7 +25,7 @@ def swapped_operands(code: Code) -> Iterator[Edit]:
 
 def sign(code: Code) -> Iterator[Edit]:
     for binary in code.binaries:
-        if binary.operator in ("+", "-") and not code.in_index(binary.whole.start) and _is_float(code, binary.left):
+        if binary.operator in ("+", "-") and not code.in_index(binary.whole.start) and code.computes_floats(binary):
             other = "-" if binary.operator == "+" else "+"
             span = Span(binary.left.end, binary.right.start)
             yield span, f" {other} ", f"{binary.operator} became {other}"
@@ -33,16 +34,8 @@ def sign(code: Code) -> Iterator[Edit]:
         yield span, f"-({code[span]})", "first factor of fma negated"
 
 
-def _is_float(code: Code, span: Span) -> bool:
-    """Not an index computed in a statement of its own."""
-    line_start = code.text.rfind("\n", 0, span.start) + 1
-    line = code.text[line_start : code.text.find("\n", span.start)]
-    return not re.match(r"\s*(let \w+ : i32|if|for)\b", line)
-
-
 def wrong_constant(code: Code) -> Iterator[Edit]:
-    for match in code.matches(FLOAT):
-        value = float(match[0][:-1])
+    for match, value in code.floats():
         if value != 0 and abs(value) < LARGEST:
             yield Span(match.start(), match.end()), f"{value * 1.1:.6e}f", f"{match[0]} became 1.1 times as large"
 
@@ -57,15 +50,14 @@ def wrong_epsilon(code: Code) -> Iterator[Edit]:
 def _epsilons(code: Code) -> Iterator[tuple[re.Match[str], float]]:
     """Small constants under a root, with their values."""
     for call in code.calls("sqrt", "inverseSqrt"):
-        for match in re.compile(FLOAT).finditer(code.text, call.whole.start, call.whole.end):
-            if 0 < (value := float(match[0][:-1])) <= 1e-3:
+        for match, value in code.floats():
+            if call.whole.start <= match.start() < call.whole.end and 0 < value <= 1e-3:
                 yield match, value
 
 
 def rounded_constant(code: Code) -> Iterator[Edit]:
     """A coefficient with three digits: 0.0447 for 0.044715."""
-    for match in code.matches(FLOAT):
-        value = float(match[0][:-1])
+    for match, value in code.floats():
         short = float(f"{value:.2e}")
         if 0 < abs(value) < LARGEST and abs(short - value) > 1e-6 * abs(value):
             yield Span(match.start(), match.end()), f"{short:.6e}f", f"{match[0]} became {short:g}"
@@ -81,13 +73,14 @@ def other_epsilon(code: Code) -> Iterator[Edit]:
 
 def saturated_value(code: Code) -> Iterator[Edit]:
     """What is stored, or goes into exp, stays within a range."""
-    spans = [call.arguments[0] for call in code.calls("exp")]
+    found = [(call.arguments[0], code.type_of(call.arguments[0])) for call in code.calls("exp")]
     for access in code.accesses:
-        if access.stores and code.outputs.get(access.name) == "f32":
-            spans.append(Span(access.whole.end + len(" = "), code.statement(access.whole.start).end - 1))
-    for span in spans:
+        kind = code.outputs.get(access.name, "")
+        if access.stores and kind in FLOATS:
+            found.append((Span(access.whole.end + len(" = "), code.statement(access.whole.start).end - 1), kind))
+    for span, kind in found:
         for low, high in ((-1.0, 1.0), (-6.0, 6.0), (0.0, 6.0)):
-            text = f"clamp({code[span]}, {low:.6e}f, {high:.6e}f)"
+            text = clamped(code[span], kind, low, high)
             yield span, text, f"value saturated to {low:g} to {high:g}"
 
 

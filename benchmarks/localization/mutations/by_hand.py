@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchmarks.localization.mutations.edit import FLOAT, LARGEST, LEAST, Edit, shown
-from benchmarks.localization.wgsl_text import Access, Binary, Code, Span
+from benchmarks.localization.mutations.edit import Edit, shown
+from benchmarks.localization.wgsl_text import FLOAT, LARGEST, LEAST, Access, Binary, Code, Span
 
 _VARIABLE = r"(?<![\w.])(?:v__\d+|ax\w+|var_\w+|k\w*|i32\((?:threadIdx|blockIdx)\.[xy]\))(?!\w)"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchmarks.localization.mutations.edit import FLOAT, LARGEST, Edit, shown
-from benchmarks.localization.wgsl_text import Code, Span
+from benchmarks.localization.mutations.edit import Edit, shown
+from benchmarks.localization.wgsl_text import FLOAT, LARGEST, Code, Span
 
 
 def index_factor(code: Code) -> Iterator[Edit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.localization.mutations.edit import LEAST, Edit, shown
+from benchmarks.localization.mutations.edit import Edit, shown
 from benchmarks.localization.wgsl_text import Code, Span
 
 
@@ -29,7 +29,9 @@ def _block_end(text: str, position: int) -> int:
 
 def dropped_guard(code: Code) -> Iterator[Edit]:
     for span in _conditions(code):
-        yield span, "true", f"guard {shown(code[span])} dropped"
+        # Of one that leaves the function, what it keeps out goes on.
+        leaves = code.text[_block(code, span) :].lstrip().startswith("return")
+        yield span, "false" if leaves else "true", f"guard {shown(code[span])} dropped"
 
 
 def inverted_guard(code: Code) -> Iterator[Edit]:
@@ -38,27 +40,23 @@ def inverted_guard(code: Code) -> Iterator[Edit]:
 
 
 def accumulation_start(code: Code) -> Iterator[Edit]:
-    starts = {"0.000000e+00f": "1.000000e+00f", "0i": "1i"}
-    for match in code.matches(rf"(\w+)\[[^=]*\] = (0\.000000e\+00f|0i|{LEAST});"):
-        span, start = Span(match.start(2), match.end(2)), starts.get(match[2], "0.000000e+00f")
-        yield span, start, f"{match[1]} starts from {start} instead of {match[2]}"
+    for start in code.starts:
+        yield start.number, start.other, f"{start.name} starts from {start.other} instead of {code[start.number]}"
 
 
 def reduction_bound(code: Code) -> Iterator[Edit]:
-    for match in code.matches(r"for \(var (\w+) : i32 = (0i); \1 < (\d+)i; \1\+\+\)"):
-        bound = int(match[3])
+    for loop in code.loops:
+        if loop.bound > 1:
+            yield loop.bound_at, str(max(loop.bound - loop.step, 0)), f"loop over {loop.bound} ends one early"
+            yield loop.begins, loop.later, f"loop over {loop.bound} begins one late"
+    for span, bound in code.steps:
         if bound > 1:
-            yield Span(match.start(3), match.end(3)), str(bound - 1), f"loop over {bound} ends one early"
-            yield Span(match.start(2), match.end(2)), "1i", f"loop over {bound} begins one late"
-    for match in code.matches(r"if \(i32\(threadIdx\.x\) < (\d+)i\) \{"):
-        bound = int(match[1])
-        if bound > 1 and code.text[match.end() :].lstrip().startswith("red_buf"):
-            yield Span(match.start(1), match.end(1)), str(bound - 1), f"reduction step over {bound} ends one early"
+            yield span, str(bound - 1), f"reduction step over {bound} ends one early"
 
 
 def mask_off_by_one(code: Code) -> Iterator[Edit]:
     """What is chosen between reaches one further, or one less far."""
-    steps = [span for span in _conditions(code) if code.text[_block(code, span) :].lstrip().startswith("red_buf")]
+    steps = [span for span in _conditions(code) if code.text[_block(code, span) :].lstrip().startswith(code.shared)]
     for binary in code.binaries:
         inside = any(span.start - 1 <= binary.whole.start < span.end for span in steps)
         if binary.operator in _NEIGHBOUR and not inside and ";" not in code[binary.left]:
@@ -67,7 +65,7 @@ def mask_off_by_one(code: Code) -> Iterator[Edit]:
             yield span, f" {other} ", f"{binary.operator} became {other} in {shown(code[binary.whole])}"
 
 
-_NEIGHBOUR = {"<": "<=", "<=": "<"}
+_NEIGHBOUR = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
 def _block(code: Code, condition: Span) -> int:

@@ -10,10 +10,6 @@ from benchmarks.localization.wgsl_text import Code, Span
 Edit: TypeAlias = tuple[Span, str, str]
 """What is replaced, by what, and that in words."""
 
-FLOAT = r"(?<![\w.])-?\d\.\d+e[+-]\d+f"
-LARGEST = 3e38
-LEAST = r"-(?:3\.4028\d*e\+38|0x1\.fffffep\+127)f"
-
 
 def shown(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from benchmarks.localization.mutations.edit import FLOAT, Edit, together
-from benchmarks.localization.wgsl_text import Code, Span
+from benchmarks.localization.mutations.edit import Edit, together
+from benchmarks.localization.wgsl_text import FLOAT, Code, Span
 
 
 def cut_off(code: Code) -> Iterator[Edit]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchmarks.localization.mutations.edit import LARGEST, Edit, shown
-from benchmarks.localization.wgsl_text import Code, Span
+from benchmarks.localization.mutations.edit import Edit, shown
+from benchmarks.localization.wgsl_text import LARGEST, Code, Span
 
 
 def first_element(code: Code) -> Iterator[Edit]:
