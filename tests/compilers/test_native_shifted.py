@@ -134,6 +134,17 @@ def test_packing_by_vectors_takes_less() -> None:
     assert packing_of(ways, sizes, tile, lambda side: True) == ("right",)
 
 
-def test_blocks_of_a_convolution_are_a_workgroup_for_each_core() -> None:
-    assert blocks_of(320, 64 * 64, 1, 9 * 320, (False, True)) == Blocks(80, 32, 2, 2, 64)
-    assert blocks_of(512, 4096, 1, 4096, (False, True)) == Blocks(64, 64, 2, 2, 64)
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner", "fastest"),
+    [
+        (320, 64 * 64, 9 * 320, Blocks(80, 32, 1, 4, 64)),
+        (640, 32 * 32, 9 * 640, Blocks(64, 64, 2, 2, 64, 3)),
+        (640, 32 * 32, 9 * 320, Blocks(64, 64, 2, 2, 64, 3)),
+        (640, 2 * 32 * 32, 9 * 640, Blocks(64, 64, 2, 4, 32, 3)),
+        (1280, 8 * 8, 9 * 1280, Blocks(16, 32, 2, 2, 64, 4)),
+        (512, 4096, 4096, Blocks(64, 64, 2, 2, 64)),
+        (2048, 2048, 2048, Blocks(64, 64, 2, 4, 32)),
+    ],
+)
+def test_blocks_are_those_that_were_fastest_on_an_h200(rows: int, columns: int, inner: int, fastest: Blocks) -> None:
+    assert blocks_of(rows, columns, 1, inner, (False, True)) == fastest
