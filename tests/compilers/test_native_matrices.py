@@ -113,22 +113,23 @@ def test_any_number_of_tokens(tmp_path: Path, software: list[str], monkeypatch: 
     assert len(software) == 2 * len(cases)
 
 
-MOST_PRODUCTS = 16
-"""Of matrices that a GPU in software compiles in seconds."""
+MOST_PRODUCTS = 4
+"""Of matrices that a GPU in software compiles in seconds: where the last step stands behind the loop, a text has them
+twice."""
 
 
-def smaller(blocks: Blocks) -> Blocks:
+def smaller(blocks: Blocks, most: int = MOST_PRODUCTS) -> Blocks:
     """Of the same rows and columns, with fewer steps at a time: the text repeats itself less. Where that is not
-    enough, with fewer columns."""
-    if blocks.rows * blocks.columns > MOST_PRODUCTS * SIDE**2:
+    enough, with fewer columns. `most`: products of matrices."""
+    if blocks.rows * blocks.columns > most * SIDE**2:
         blocks = dataclasses.replace(blocks, columns=SIDE)
     each = blocks.rows * blocks.columns // SIDE**2
-    steps = max(1, MOST_PRODUCTS // each)
+    steps = max(1, most // each)
     depth = min(blocks.depth, 2 ** (steps.bit_length() - 1) * SIDE)
     while not all(fits(lines, depth, blocks.invocations, False) for lines in (blocks.height, blocks.width)):
         depth *= 2
-    if each * depth > MOST_PRODUCTS * SIDE and blocks.columns > SIDE:
-        return smaller(dataclasses.replace(blocks, columns=SIDE))
+    if each * depth > most * SIDE and blocks.columns > SIDE:
+        return smaller(dataclasses.replace(blocks, columns=SIDE), most)
     return dataclasses.replace(blocks, depth=depth)
 
 

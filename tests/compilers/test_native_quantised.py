@@ -23,7 +23,7 @@ from compilers.quantised_products import (
     carved,
     with_bias,
 )
-from compilers.test_native_matrices import MOST_PRODUCTS, SMALL, blocks_are, smaller
+from compilers.test_native_matrices import SMALL, blocks_are, smaller
 from compilers.test_native_products import wrong
 from tapml.compilers.halves import halved
 from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, SIDE, Blocks, blocks_of
@@ -251,6 +251,10 @@ def test_pieces_lose_no_more_than_a_sum_in_float32(
     assert len(pieces) == len(FAR_APART)
 
 
+_MOST_PRODUCTS = 16
+"""Of matrices in a text, for a GPU in software."""
+
+
 def in_little_memory(blocks: Blocks) -> Blocks:
     """With half of the steps at a time, or half of the columns, as long as parts of pieces are more than a GPU in
     software has memory for, or products more than it compiles in seconds."""
@@ -258,7 +262,7 @@ def in_little_memory(blocks: Blocks) -> Blocks:
         vectors = 2 * (blocks.height + blocks.width) * odd(blocks.depth // 8)
         memory = 16 * vectors + 2048 * blocks.high * blocks.wide
         products = 3 * (blocks.rows * blocks.columns * blocks.depth) // SIDE**3
-        if memory <= 32768 and products <= 1.5 * MOST_PRODUCTS:
+        if memory <= 32768 and products <= 1.5 * _MOST_PRODUCTS:
             return blocks
         if blocks.depth > 32:
             blocks = dataclasses.replace(blocks, depth=blocks.depth // 2)
@@ -275,7 +279,7 @@ def test_all_blocks_of_pieces_at_their_edges(
     cases: dict[str, Product] = {}
     kinds = (Q4F32, Q8, UINT4, UINT4_OF_16, UINT8)
     for number, found in enumerate(BLOCKS_OF_PIECES):
-        fitting = dataclasses.replace(in_little_memory(smaller(found)), splits=splits)
+        fitting = dataclasses.replace(in_little_memory(smaller(found, _MOST_PRODUCTS)), splits=splits)
         for more in (-1, 0, 1):
             size = rows, columns = fitting.height + more, fitting.width * (number % 2 + 1) + more
             blocks[size] = fitting
