@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.localization.cases import Bug, digest
 from benchmarks.localization.executing import Array, Call, KernelOnDevice
 from tapml.devices import Blobs, Device
-from tapml.encodings import stored
+from tapml.encodings import held
 from tapml.errors import DeviceError
 from tapml.files import sha256
 from tapml.lowering.model import read_model
@@ -104,8 +104,7 @@ class Baseline:
     def _made_up(self, test: CarvedTest, ref: TensorRef, random: np.random.Generator) -> Array:
         carved = self._suite.tensors.get(ref)
         if carved.dtype.kind == "f":
-            _, held = stored(ref.shape, ref.dtype, ref.encoding)
-            return random.standard_normal(ref.shape).astype(held).astype(carved.dtype)
+            return held(random.standard_normal(ref.shape), ref.encoding).astype(carved.dtype)
         low, high = (int(carved.min()), int(carved.max())) if carved.size else (0, 0)
         return random.integers(low, high + 1, ref.shape).astype(carved.dtype)
 

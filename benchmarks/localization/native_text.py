@@ -27,6 +27,8 @@ class NativeCode(Code):
     """All functions of the file are its body; `body` is where the entry point's statements begin."""
 
     number = _NUMBER
+    element = ".+"
+    """Of halves, which are read by functions of their own, words."""
 
     @cached_property
     def _reader(self) -> Reader:
@@ -63,15 +65,6 @@ class NativeCode(Code):
         return opened is not None and Code(text).closing(opened.end() - 1) == len(text) - 1
 
     # ------------------------------------------------ accesses
-
-    @cached_property
-    def inputs(self) -> dict[str, str]:
-        """Those of halves, which are read by functions of their own, are of words."""
-        return dict(re.findall(r"var<storage, read> (\w+) : array<(.+)>;", self.text))
-
-    @cached_property
-    def outputs(self) -> dict[str, str]:
-        return dict(re.findall(r"var<storage, read_write> (\w+) : array<(.+)>;", self.text))
 
     @cached_property
     def shared(self) -> tuple[str, ...]:

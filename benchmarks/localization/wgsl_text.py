@@ -102,6 +102,9 @@ class Code:
     number = FLOAT
     """What numbers of floats are."""
 
+    element = r"\w+"
+    """What types of buffers' elements are."""
+
     shared: tuple[str, ...] = ("red_buf",)
     """What statements begin with that are steps of a sum of several invocations."""
 
@@ -171,12 +174,15 @@ class Code:
     @cached_property
     def inputs(self) -> dict[str, str]:
         """Buffers that are only read -> what their elements are: "f32", "i32"."""
-        return dict(re.findall(r"var<storage, read> (\w+) : array<(\w+)>", self.text))
+        return self._buffers("read")
 
     @cached_property
     def outputs(self) -> dict[str, str]:
         """The other buffers that come from outside."""
-        return dict(re.findall(r"var<storage, read_write> (\w+) : array<(\w+)>", self.text))
+        return self._buffers("read_write")
+
+    def _buffers(self, access: str) -> dict[str, str]:
+        return dict(re.findall(rf"var<storage, {access}> (\w+) : array<({self.element})>;", self.text))
 
     @cached_property
     def loads(self) -> list[Access]:
