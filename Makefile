@@ -40,7 +40,7 @@ help:
 	@echo 'make example-highlights  a small model on the device, and a larger one for what it is not sure of (docs/field.md), a minute'
 	@echo 'make example-page-views  what happened on a page becomes 128 bytes on the device, a minute (DEVICE=firefox JSON=FILE for both)'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
-	@echo 'make slow-test  the slow tests, PART=2/3 the second of three parts of them: CI runs all others and one such part'
+	@echo 'make slow-test  the slow tests, PART=2/6 the second of six parts of them: CI runs all others and one such part'
 	@echo 'make slow-seconds  measure them anew, by which they are dealt out to parts, an hour'
 	@echo 'make setup      set up to run tapml and to work on it'
 	@echo 'make check      linters and type checks of Python and TypeScript'
@@ -191,8 +191,9 @@ check: setup-dev
 unit-test: setup-dev
 	@$(MAKE) $(BESIDE) LANES=1 python-test javascript-test
 
+# Of what tests carve, PART=2/6 is built and run everywhere, PART=1/1 all of it (tests/everywhere.py).
 python-test: setup-dev
-	$(PYTEST) -m 'not slow and not browser' tests
+	TEST_PART='$(or $(PART),$(shell scripts/part))' $(PYTEST) -m 'not slow and not browser' tests
 
 javascript-test: setup-dev
 	npm --prefix runner_js test
@@ -202,15 +203,15 @@ e2e: setup-dev
 	$(PYTEST) -m 'browser and not slow' tests/browsers
 	$(PYTEST) -m 'not slow' e2e
 
-# Tests of more than about ten seconds each. PART=2/3: the second of three parts of them (tests/parts.py).
+# Tests of more than about ten seconds each. PART=2/6: the second of six parts of them (tests/parts.py).
 slow-test: setup-dev
-	SLOW_PART='$(PART)' $(PYTEST) -m slow tests
-	SLOW_PART='$(PART)' $(PYTEST) -m slow e2e
+	TEST_PART='$(PART)' $(PYTEST) -m slow tests
+	TEST_PART='$(PART)' $(PYTEST) -m slow e2e
 
 # When slow tests have come, or take much longer: parts go by what is measured here.
 slow-seconds: setup-dev
-	@$(STEP) slow-tests 'slow tests of tests/' env SLOW_PART= $(PYTEST) -m slow --durations 0 --durations-min 0.5 tests
-	@$(STEP) slow-e2e 'slow tests of e2e/' env SLOW_PART= $(PYTEST) -m slow --durations 0 --durations-min 0.5 e2e
+	@$(STEP) slow-tests 'slow tests of tests/' env TEST_PART= $(PYTEST) -m slow --durations 0 --durations-min 0.5 tests
+	@$(STEP) slow-e2e 'slow tests of e2e/' env TEST_PART= $(PYTEST) -m slow --durations 0 --durations-min 0.5 e2e
 	$(BIN)/python scripts/slow-seconds build/logs/slow-tests.log build/logs/slow-e2e.log
 
 # After a change to backend/tapml/protocol, backend/tapml/results or backend/tapml/compiled.

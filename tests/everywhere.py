@@ -2,7 +2,8 @@
 does, and in the virtual machine of tvmjs, against what was carved.
 
 `SuiteWriter` tells of each suite that a test writes. When all tests of a worker are done it compares those that no
-worker has compared: tests keep what they ask of processes, memory and devices for themselves.
+worker has compared: tests keep what they ask of processes, memory and devices for themselves. That takes as long as a
+third of the tests that are not slow: of a part of the tests (tests/parts.py) it is a part of what they carve.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from benchmarks.everywhere import CPU, built_problems, carved_inputs, problem, virtual_machine_problem
 
+import parts
 from loop_variables import unsaid
 from tapml.compiled.call import CompiledRun
 from tapml.errors import InputError
@@ -42,10 +44,12 @@ def check_outputs(suite: Suite, found: CompiledRun) -> None:
 
 
 class Everywhere:
-    """The suites that tests of this process carve. `folder`, of all workers, holds them until they are compared."""
+    """The suites that tests of this process carve. `folder`, of all workers, holds them until they are compared.
+    `compared` says of a test, by its full name, whether its suites are."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, compared: Callable[[str], bool] = lambda test: True) -> None:
         self._folder = folder
+        self._compared = compared
         self._waiting: dict[Path, str] = {}
         """With the test that carved it first."""
 
@@ -62,6 +66,9 @@ class Everywhere:
         return lambda: setattr(SuiteWriter, "finish", finish)
 
     def _keep(self, suite: Suite, test: str) -> None:
+        name, _, _ = test.rpartition(" (")  # and what of it runs: setup, call
+        if not self._compared(name):
+            return
         if test.startswith(_DAMAGED) or suite.doubts or not suite.manifest["steps"]:
             return  # the last: imported tests, of no model
         if not (suite.path / "tensors").exists():
@@ -105,14 +112,23 @@ class Everywhere:
                 yield from (f"{suite.name} of {test}: {where}: {why}" for where, why in found.items() if why)
 
 
+def of_part(slow: set[str]) -> Callable[[str], bool]:
+    """All suites of the slow tests, which are this part's, and those of a share of the others, by their names."""
+    if (found := parts.chosen()) is None:
+        return lambda test: True
+    part, count = found
+    return lambda test: test in slow or parts.by_name(test, count) == part
+
+
 @pytest.fixture(scope="session", autouse=True)
-def every_carve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def every_carve(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fails after a worker's last test, with all that is wrong."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     (folder / "everywhere").mkdir(exist_ok=True)
-    everywhere = Everywhere(folder / "everywhere")
+    slow = {item.nodeid for item in request.session.items if item.get_closest_marker("slow")}
+    everywhere = Everywhere(folder / "everywhere", of_part(slow))
     end = everywhere.watch()
     yield
     end()
@@ -120,4 +136,4 @@ def every_carve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert not wrong, "\n".join(wrong)
 
 
-__all__ = ["Everywhere", "carved_inputs", "check_everywhere", "check_outputs", "every_carve"]
+__all__ = ["Everywhere", "carved_inputs", "check_everywhere", "check_outputs", "every_carve", "of_part"]

@@ -1,4 +1,5 @@
-"""A part of the slow tests: `SLOW_PART=2/3` keeps those of the second of three parts, and all that are not slow.
+"""A part of what takes long: `TEST_PART=2/3` keeps the slow tests of the second of three parts, all that are not slow,
+and of what these carve a third that is compared everywhere (tests/everywhere.py).
 
 By the seconds that they took when they were measured (`make slow-seconds`), parts take about as long as each other.
 What a test's part is depends on nothing else, so that each test is in exactly one, also one that was never measured.
@@ -43,13 +44,13 @@ class Parts:
             self.seconds[folder] = self._dealt({f: tests for f, tests in measured.items() if _folder(f) == folder})
 
     def of(self, test: str) -> int:
-        """The part of a test by its full name, `FILE::NAME`."""
+        """The part of a slow test by its full name, `FILE::NAME`."""
         file, _, _ = test.partition("::")
         for name in (test, file):
             if name in self._found:
                 return self._found[name]
         unknown = test if file in self._measured else file
-        return 1 + zlib.crc32(unknown.encode()) % self.count
+        return by_name(unknown, self.count)
 
     def _dealt(self, measured: Measured) -> list[float]:
         """The longest first, to the part that has the least."""
@@ -72,6 +73,11 @@ class Parts:
         return parts
 
 
+def by_name(name: str, count: int) -> int:
+    """The part, from 1, of what was never measured."""
+    return 1 + zlib.crc32(name.encode()) % count
+
+
 def _folder(file: str) -> str:
     return file.partition("/")[0]
 
@@ -90,14 +96,14 @@ def chosen() -> tuple[int, int] | None:
     """The part, and of how many; None for all.
 
     Raises:
-        pytest.UsageError: SLOW_PART is no part of several.
+        pytest.UsageError: TEST_PART is no part of several.
     """
-    given = os.environ.get("SLOW_PART")
+    given = os.environ.get("TEST_PART")
     if not given:
         return None
     found = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", given)
     if found is None or int(found[1]) > int(found[2]):
-        raise pytest.UsageError(f"{given!r} is no part of the slow tests: write one like 2/3, the second of three")
+        raise pytest.UsageError(f"{given!r} is no part of the tests: write one like 2/3, the second of three")
     return int(found[1]), int(found[2])
 
 

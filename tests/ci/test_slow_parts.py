@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everywhere import of_part
 from parts import SECONDS, SETUP, WORKERS, Parts, only_part, pytest_configure
 
 ROOT = Path(__file__).parents[2]
@@ -39,18 +40,18 @@ class Collected:
         return SimpleNamespace(nodeid=test, get_closest_marker=lambda name: mark)
 
     def part(self, monkeypatch: pytest.MonkeyPatch, given: str) -> list[str]:
-        monkeypatch.setenv("SLOW_PART", given)
+        monkeypatch.setenv("TEST_PART", given)
         only_part(self, self.items)  # type: ignore[arg-type]
         return [item.nodeid for item in self.items]
 
 
-def test_three_parts_are_all_slow_tests_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_six_parts_are_all_slow_tests_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = [*TESTS, *NEW, *(f"{file}::test_that_was_never_measured" for file in MEASURED)]
     quick = ["tests/locating/test_positions.py::test_quick", "tests/test_quick.py::test_quick"]
     seen = []
-    for part in (1, 2, 3):
+    for part in range(1, 7):
         collected = Collected(tests, quick)
-        kept = collected.part(monkeypatch, f"{part}/3")
+        kept = collected.part(monkeypatch, f"{part}/6")
         assert {*kept} & {*quick} == {*quick}
         assert sorted([*kept, *collected.deselected]) == sorted([*tests, *quick])
         seen += [test for test in kept if test not in quick]
@@ -58,16 +59,16 @@ def test_three_parts_are_all_slow_tests_and_none_twice(monkeypatch: pytest.Monke
 
 
 def test_parts_take_about_as_long_as_each_other() -> None:
-    for seconds in Parts(MEASURED, 3).seconds.values():
+    for seconds in Parts(MEASURED, 6).seconds.values():
         assert max(seconds) < 1.1 * min(seconds)
 
 
 def test_files_stay_together_but_for_those_that_would_keep_one_worker_busy() -> None:
-    parts = Parts(MEASURED, 3)
+    parts = Parts(MEASURED, 6)
     for folder in parts.seconds:
         files = {file: sum(tests.values()) for file, tests in MEASURED.items() if file.startswith(f"{folder}/")}
         apart = {file for file in files if len({parts.of(test) for test in TESTS if test.startswith(f"{file}::")}) > 1}
-        assert {file for file in files if files[file] > sum(files.values()) / 3 / WORKERS} >= apart
+        assert {file for file in files if files[file] > sum(files.values()) / 6 / WORKERS} >= apart
 
 
 def test_the_longest_file_is_begun_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +95,24 @@ def test_every_test_has_a_part_whatever_was_measured(measured: dict[str, dict[st
 
 @pytest.mark.parametrize("given", ["0/3", "4/3", "2", "a/3", "1/0", "-1/3", "1/2/3", " 1/3"])
 def test_what_is_no_part_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    monkeypatch.setenv("SLOW_PART", given)
-    with pytest.raises(pytest.UsageError, match="is no part of the slow tests: write one like 2/3"):
+    monkeypatch.setenv("TEST_PART", given)
+    with pytest.raises(pytest.UsageError, match="is no part of the tests: write one like 2/3"):
         pytest_configure()
 
 
 def test_without_a_part_all_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Collected(TESTS, []).part(monkeypatch, "") == TESTS
+
+
+def test_what_a_test_carves_is_compared_in_one_part_and_what_a_slow_test_carves_in_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = []
+    for part in range(1, 7):
+        monkeypatch.setenv("TEST_PART", f"{part}/6")
+        is_compared = of_part({*NEW})
+        compared += [test for test in TESTS if is_compared(test)]
+        assert all(is_compared(test) for test in NEW)
+    assert sorted(compared) == sorted(TESTS)
+    monkeypatch.delenv("TEST_PART")
+    assert all(of_part(set())(test) for test in TESTS)
