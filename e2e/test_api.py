@@ -191,6 +191,7 @@ def test_dropped_tensors_and_libraries_are_freed() -> None:
         freed.numpy()
 
 
+@pytest.mark.slow
 def test_ten_thousand_calls_leave_memory_flat() -> None:
     device = tml.webgpu("chromium")
     add = tml.upload(tml.compile(elementwise(add=relax.op.add), device), device)["add"]

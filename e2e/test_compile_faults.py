@@ -46,7 +46,7 @@ HONEST = ["cast", "take", "layer_norm", "divide"]
     ("device", "hostile"),
     [
         ("node-dawn", {"softmax": exploding("softmax")}),
-        ("node-dawn", {"softmax": many_entry_points}),
+        pytest.param("node-dawn", {"softmax": many_entry_points}, marks=pytest.mark.slow),
         ("deno", {"softmax": exploding("softmax")}),
         ("chromium", {"softmax": exploding("softmax"), "sum": exploding("sum")}),
         pytest.param("firefox", {"softmax": exploding("softmax")}, marks=pytest.mark.slow),

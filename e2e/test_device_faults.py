@@ -107,6 +107,7 @@ def test_a_closed_tab_ends_its_run_at_once(server: Server, page: Page, chromium:
     again.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_is_started_again(server: Server, page: Page, suite: Path) -> None:
     run = Run(server, suite, joined(server), SEVERAL)
     run.reported(4)

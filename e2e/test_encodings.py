@@ -30,7 +30,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "encoded", make) / "products.suite"
 
 
-@pytest.mark.parametrize("device", ["chromium", "firefox"])
+@pytest.mark.parametrize("device", ["chromium", pytest.param("firefox", marks=pytest.mark.slow)])
 def test_kernels_are_right_in_every_encoding(suite: Path, shared_server: Server, device: str) -> None:
     """All variants that a device could run are, not only the one that it would take (docs/choosing.md)."""
     assert textures(Suite(suite)) > 40

@@ -18,6 +18,7 @@ from process_watch import processes_named
 from tapml.browsers import start
 
 
+@pytest.mark.slow
 def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     port = free_port()

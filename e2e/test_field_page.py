@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from pages import PLAIN, Opened
@@ -16,6 +17,7 @@ from tapml.field.service.serving import FieldServer
 TEXT = (Path(__file__).parents[1] / "docs" / "field.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_to_copy_runs_the_task_that_the_commands_before_it_release(tmp_path: Path, opened: Opened) -> None:
     part = TEXT.split("From one folder:\n")[1].split("A version's files are")[0]
     publish, release = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)

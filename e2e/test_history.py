@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from conftest import Edit, off_by_one, read_json, serving, tapml
 from pages import PLAIN, VIEWPORT, Opened
 
 
+@pytest.mark.slow
 def test_history_tells_since_when_a_kernel_fails(
     opened: Opened, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:

@@ -9,9 +9,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from conftest import Edit, read_json, tapml
 
 
+@pytest.mark.slow
 def test_two_broken_kernels_are_named_and_no_other(
     suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def offloaded(suite: Path) -> dict[str, Any]:
         return dict(Offload(context).run())
 
 
+@pytest.mark.slow
 def test_a_kernel_that_never_ends_stays_on_the_cpu_and_the_whole_model_is_not_run(small: Path) -> None:
     rewrite(small, "softmax", lambda text: never_ending("softmax", text))
     document = offloaded(small)

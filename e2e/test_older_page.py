@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from conftest import serving
 from pages import PLAIN, VIEWPORT, Opened
 
 
+@pytest.mark.slow
 def test_nothing_is_green_for_a_text_that_is_gone(opened: Opened, small: Path) -> None:
     file = small / "kernels" / "softmax.wgsl"
     generated = file.read_text()

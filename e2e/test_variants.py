@@ -84,6 +84,7 @@ def test_more_than_256_invocations_are_unsupported_where_there_are_256(shared_se
     assert {test["verdict"] for test in validated(shared_server, suite, "firefox")[1]} == {"pass"}
 
 
+@pytest.mark.slow
 def test_a_binding_over_2_to_the_27_bytes_is_unsupported_in_firefox() -> None:
     """A seed of the project: a weight of 160 * 2^20 bytes bound as one buffer."""
     device = tml.webgpu("firefox")

@@ -91,6 +91,7 @@ def test_a_death_in_mid_run_is_reported_and_the_next_run_works(killed: str, suit
         assert {test["verdict"] for test in again.values()} == {"pass"}
 
 
+@pytest.mark.slow
 def test_one_more_device_for_a_running_server(suite: Path, tmp_path: Path) -> None:
     with serving(suite) as url:
         joins = command("device", "chromedriver", "--server", url)

@@ -21,7 +21,13 @@ from tapml.validation.operatorwise import OperatorRun
 
 QUANTISED = {"table": (WORDS, WIDTH), "up": (INNER, WIDTH), "down": (WIDTH, INNER)}
 Q4F32 = pytest.param("q4f32", "native", marks=pytest.mark.slow)
-CASES = [("q4f16", "tvm"), ("q4f16", "native"), Q4F32, ("q8", "tvm"), ("q8", "native")]
+CASES = [
+    ("q4f16", "native"),
+    ("q8", "tvm"),
+    Q4F32,
+    pytest.param("q4f16", "tvm", marks=pytest.mark.slow),
+    pytest.param("q8", "native", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +93,7 @@ def test_what_it_costs_is_kept_apart_from_what_is_right(carved: Callable[[str, s
     assert manifest["oracle"]["max_abs_error"] < 1e-5
 
 
-@pytest.mark.parametrize("compiler", ["tvm", "native"])
+@pytest.mark.parametrize("compiler", ["tvm", pytest.param("native", marks=pytest.mark.slow)])
 def test_a_wrong_dequantisation_is_found(carved: Callable[[str, str], Suite], compiler: str) -> None:
     """The integer that stands for 0, one off."""
     suite = carved("q4f16", compiler)

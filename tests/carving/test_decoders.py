@@ -222,6 +222,7 @@ def test_a_writer_generates_where_its_states_are_and_forks_them(suite: Suite, tm
             assert [piece.id for piece in writer.generate(prompt, greedy=True, tokens=3)] == wanted[:3]
 
 
+@pytest.mark.slow
 def test_several_texts_are_those_of_separate_runs(suite: Suite, tmp_path: Path) -> None:
     """One of them ends where no more tokens fit, one at a token, and one at a length, behind the room for 64."""
     model = tml.build(suite, tmp_path / "decoder.tapml")

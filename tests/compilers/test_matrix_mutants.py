@@ -171,6 +171,7 @@ def products(faults: Mapping[str, Any], tmp_path: Path) -> Suite:
     return carved(cases, tmp_path, "float16")
 
 
+@pytest.mark.slow
 def test_products_with_a_fault(
     tmp_path: Path, software: list[str], matrix_texts: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,6 +243,7 @@ FAR_APART = {
 }
 
 
+@pytest.mark.slow
 def test_pieces_lose_no_more_than_a_sum_in_float32(
     tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
