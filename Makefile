@@ -40,7 +40,7 @@ help:
 	@echo 'make example-highlights  a small model on the device, and a larger one for what it is not sure of (docs/field.md), a minute'
 	@echo 'make example-page-views  what happened on a page becomes 128 bytes on the device, a minute (DEVICE=firefox JSON=FILE for both)'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
-	@echo 'make slow-test  the slow tests, PART=2/6 the second of six parts of them: CI runs all others and one such part'
+	@echo 'make slow-test  the slow tests, PART=2/8 the second of eight parts of them: CI runs all others and one such part'
 	@echo 'make slow-seconds  measure them anew, by which they are dealt out to parts, an hour'
 	@echo 'make setup      set up to run tapml and to work on it'
 	@echo 'make check      linters and type checks of Python and TypeScript'
@@ -191,7 +191,7 @@ check: setup-dev
 unit-test: setup-dev
 	@$(MAKE) $(BESIDE) LANES=1 python-test javascript-test
 
-# Of what tests carve, PART=2/6 is built and run everywhere, PART=1/1 all of it (tests/everywhere.py).
+# Of what tests carve, PART=2/8 is built and run everywhere, PART=1/1 all of it (tests/everywhere.py).
 python-test: setup-dev
 	TEST_PART='$(or $(PART),$(shell scripts/part))' $(PYTEST) -m 'not slow and not browser' tests
 
@@ -203,7 +203,7 @@ e2e: setup-dev
 	$(PYTEST) -m 'browser and not slow' tests/browsers
 	$(PYTEST) -m 'not slow' e2e
 
-# Tests of more than about ten seconds each. PART=2/6: the second of six parts of them (tests/parts.py).
+# Tests of more than about ten seconds each. PART=2/8: the second of eight parts of them (tests/parts.py).
 slow-test: setup-dev
 	TEST_PART='$(PART)' $(PYTEST) -m slow tests
 	TEST_PART='$(PART)' $(PYTEST) -m slow e2e

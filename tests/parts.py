@@ -4,12 +4,13 @@ and of what these carve a third that is compared everywhere (tests/everywhere.py
 By the seconds that they took when they were measured (`make slow-seconds`), parts take about as long as each other.
 What a test's part is depends on nothing else, so that each test is in exactly one, also one that was never measured.
 The tests of a file share what they set up, and stay together. A file that would keep one worker busy after the others
-have ended is dealt out, test by test.
+have ended is dealt out, in groups that do not mostly set up what they share.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import zlib
@@ -23,6 +24,9 @@ SECONDS = Path(__file__).with_name("slow-seconds.json")
 
 SETUP = "setup"
 """Of a file, beside its tests' names: the seconds of what its tests share."""
+
+LEAST = 0.1
+"""Seconds: what is measured is rounded to it."""
 
 WORKERS = 3
 """As many as the Makefile starts."""
@@ -57,20 +61,27 @@ class Parts:
         parts = [0.0] * self.count
         whole = {file: sum(tests.values()) for file, tests in measured.items()}
         most = sum(whole.values()) / self.count / WORKERS
-        for file in _longest({file: seconds for file, seconds in whole.items() if seconds > most}):
-            del whole[file]
-            tests = dict(measured[file])
-            shares = [tests.pop(SETUP, 0.0)] * self.count  # each sets up what its tests share
-            for name in _longest(tests):
-                part = min(range(self.count), key=lambda part: (shares[part], parts[part]))
-                shares[part] += tests[name]
-                self._found[f"{file}::{name}"] = 1 + part
-            parts = [sum(both) for both in zip(parts, shares, strict=True)]
-        for file in _longest(whole):
+        units: list[tuple[float, list[str]]] = []
+        for file, seconds in whole.items():
+            units += self._apart(file, measured[file], most) if seconds > most else [(seconds, [file])]
+        for seconds, names in sorted(units, key=lambda unit: (-unit[0], unit[1])):
             part = parts.index(min(parts))
-            parts[part] += whole[file]
-            self._found[file] = 1 + part
+            parts[part] += seconds
+            self._found |= dict.fromkeys(names, 1 + part)
         return parts
+
+    def _apart(self, file: str, measured: Mapping[str, float], most: float) -> list[tuple[float, list[str]]]:
+        """The tests of a file in so many groups that none is longer than that or than what its tests share, which each
+        group sets up."""
+        tests = dict(measured)
+        setup = tests.pop(SETUP, 0.0)
+        count = min(self.count, math.ceil(sum(tests.values()) / max(most, setup, LEAST)))
+        groups: list[tuple[float, list[str]]] = [(setup, []) for _ in range(max(1, count))]
+        for name in _longest(tests):
+            least = min(range(len(groups)), key=lambda n: groups[n][0])
+            seconds, names = groups[least]
+            groups[least] = seconds + tests[name], [*names, f"{file}::{name}"]
+        return groups
 
 
 def by_name(name: str, count: int) -> int:

@@ -45,13 +45,13 @@ class Collected:
         return [item.nodeid for item in self.items]
 
 
-def test_six_parts_are_all_slow_tests_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_parts_are_all_slow_tests_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = [*TESTS, *NEW, *(f"{file}::test_that_was_never_measured" for file in MEASURED)]
     quick = ["tests/locating/test_positions.py::test_quick", "tests/test_quick.py::test_quick"]
     seen = []
-    for part in range(1, 7):
+    for part in range(1, 9):
         collected = Collected(tests, quick)
-        kept = collected.part(monkeypatch, f"{part}/6")
+        kept = collected.part(monkeypatch, f"{part}/8")
         assert {*kept} & {*quick} == {*quick}
         assert sorted([*kept, *collected.deselected]) == sorted([*tests, *quick])
         seen += [test for test in kept if test not in quick]
@@ -59,16 +59,16 @@ def test_six_parts_are_all_slow_tests_and_none_twice(monkeypatch: pytest.MonkeyP
 
 
 def test_parts_take_about_as_long_as_each_other() -> None:
-    for seconds in Parts(MEASURED, 6).seconds.values():
+    for seconds in Parts(MEASURED, 8).seconds.values():
         assert max(seconds) < 1.1 * min(seconds)
 
 
 def test_files_stay_together_but_for_those_that_would_keep_one_worker_busy() -> None:
-    parts = Parts(MEASURED, 6)
+    parts = Parts(MEASURED, 8)
     for folder in parts.seconds:
         files = {file: sum(tests.values()) for file, tests in MEASURED.items() if file.startswith(f"{folder}/")}
         apart = {file for file in files if len({parts.of(test) for test in TESTS if test.startswith(f"{file}::")}) > 1}
-        assert {file for file in files if files[file] > sum(files.values()) / 6 / WORKERS} >= apart
+        assert {file for file in files if files[file] > sum(files.values()) / 8 / WORKERS} >= apart
 
 
 def test_the_longest_file_is_begun_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +108,8 @@ def test_what_a_test_carves_is_compared_in_one_part_and_what_a_slow_test_carves_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = []
-    for part in range(1, 7):
-        monkeypatch.setenv("TEST_PART", f"{part}/6")
+    for part in range(1, 9):
+        monkeypatch.setenv("TEST_PART", f"{part}/8")
         is_compared = of_part({*NEW})
         compared += [test for test in TESTS if is_compared(test)]
         assert all(is_compared(test) for test in NEW)
