@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tapml.compilers.auto.cost import Cost, cost
+from tapml.compilers.auto.counting import Counts
 from tapml.compilers.auto.integers import value_of
+from tapml.compilers.auto.kept import Uniforms, kept
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, workgroup_size
 
 HEAD = """
@@ -158,3 +161,22 @@ def test_a_text_that_is_none_has_no_cost() -> None:
 )  # fmt: skip
 def test_integers_are_worked_out_where_they_are_known(text: str, value: float | None) -> None:
     assert value_of(text.split(), {"n": 5.0}) == value
+
+
+def test_what_was_kept_is_not_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
+    texts = []
+
+    def count(text: str, entry_point: str, uniforms: Uniforms) -> Counts:
+        texts.append(text)
+        return Counts(1.0, 2.0, 0.1 + 0.2)
+
+    assert {kept(count)("a", "main", (("n", n),)) == Counts(1.0, 2.0, 0.1 + 0.2) for n in (1, 2, 1)} == {True}
+    assert texts == ["a", "a"]
+    for file in tmp_path.rglob("*.json"):
+        file.write_text("[1.0, 2.0]")
+    assert kept(count)("a", "main", (("n", 1),)) == Counts(1.0, 2.0, 0.1 + 0.2)
+    assert texts == ["a"] * 3
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TAPML_CACHE", str(tmp_path / "file"))
+    assert [kept(count)("b", "main", ()).operations for _ in range(2)] == [1.0, 1.0]

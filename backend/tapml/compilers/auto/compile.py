@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tapml.compilers.auto.choice import CLOSE, chosen
 from tapml.compilers.auto.combined import combined, together
@@ -19,11 +20,15 @@ from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.device_class import GPU
 from tapml.lowering.operator import Operator
 from tapml.memory import as_old
+from tapml.processes import Shared
 from tapml.suite.collecting import not_collecting
 
 _WORTH_A_LOOK = 1.3
 """Times the least of a table: what takes longer on each class is not made. Where no other table is of devices of that
 kind, what is not close to the least is never chosen."""
+
+_WORTH_A_PROCESS = 12
+"""Operators from which a second process chooses for some of them: it takes a moment to begin."""
 
 _Known = Sequence[tuple[Tuned, MeasuredKernel]]
 
@@ -60,14 +65,25 @@ class AutoCompiler:
                 if tuple(variants) != (VARIANT,):
                     return made
                 with not_collecting():  # choosing leaves no cycles to speak of, and a model is in memory
-                    found = {one.name: self._kernel(one, made.get(one.name)) for one in operators}
+                    found = self._kernels(operators, made)
                     as_old()
                 return {name: kernel for name, kernel in found.items() if kernel is not None}
 
             yield finish
 
-    def _kernel(self, operator: Operator, other: CompiledKernel | None) -> CompiledKernel | None:
+    def _kernels(
+        self, operators: Sequence[Operator], others: Mapping[str, CompiledKernel]
+    ) -> dict[str, CompiledKernel | None]:
         by_class = self._by_class
+        tasks = {one.name: functools.partial(self._kernel, one, others.get(one.name), by_class) for one in operators}
+        with Shared([*tasks.items()] if len(tasks) >= _WORTH_A_PROCESS else []) as shared:
+            found = dict(shared.results())
+        # All of them, or what a process that died has left.
+        return {name: found[name] if name in found else task() for name, task in tasks.items()}
+
+    def _kernel(
+        self, operator: Operator, other: CompiledKernel | None, by_class: Sequence[Tuned]
+    ) -> CompiledKernel | None:
         key = digest(operator) if by_class else None
         told = [(table, table.by_operator[key]) for table in by_class if key in table.by_operator] if key else []
         space = NativeSpace(operator)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from tapml.compilers.auto.counting import Counting, Counts
+from tapml.compilers.auto.kept import Uniforms, kept
 from tapml.compilers.auto.kernel_text import KernelText
 from tapml.expressions import evaluate
 from tapml.kernels.bundle import CompiledKernel
@@ -54,25 +55,28 @@ _NUMBERS = tuple(field.name for field in fields(Cost))
 
 
 @functools.lru_cache(64)
-def _counted(text: str, entry_point: str, uniforms: tuple[tuple[str, int], ...]) -> Counts:
+def _counted(text: str, entry_point: str, uniforms: Uniforms) -> Counts:
     """Raises as the two do. Nobody changes it. Candidates of an operator are asked for one after the other."""
     return Counting(KernelText(text), dict(uniforms)).function(entry_point)
 
 
-def cost(kernel: CompiledKernel, variant: Mapping[str, object], sizes: Mapping[str, int]) -> Cost | None:
+def cost(
+    kernel: CompiledKernel, variant: Mapping[str, object], sizes: Mapping[str, int], keep: bool = False
+) -> Cost | None:
     """Of a variant of the kernel; None where its text is not understood, and for one with textures: of their caches
-    the model knows nothing."""
+    the model knows nothing. `keep`: for the next process that asks."""
     if variant.get("textures"):
         return None
     texts = {file.name: file.text for file in kernel.files}
     points = {point["name"]: point for point in variant["entry_points"]}  # type: ignore[attr-defined]
+    count = kept(_counted) if keep else _counted
     total = Cost()
     try:
         for launch in variant["launches"]:  # type: ignore[attr-defined]
             point = points[launch["entry_point"]]
             uniforms = {one["name"]: evaluate(one["value"], sizes) for one in launch["uniforms"]
                         if not isinstance(one["value"], float)}  # fmt: skip
-            counts = _counted(texts[point["file"]], point["name"], tuple(sorted(uniforms.items())))
+            counts = count(texts[point["file"]], point["name"], tuple(sorted(uniforms.items())))
             workgroups = float(math.prod(evaluate(extent, sizes) for extent in launch["grid"]))
             invocations = workgroups * math.prod(point["workgroup_size"])
             total += Cost(

@@ -33,7 +33,7 @@ def coefficients() -> dict[str, list[float]]:
 
 def modelled(candidate: Candidate, sizes: Mapping[str, int]) -> dict[str, float] | None:
     """By kind of device; None where its text is not understood."""
-    counted = cost(candidate.kernel, candidate.variant, sizes)
+    counted = cost(candidate.kernel, candidate.variant, sizes, keep=candidate.name == "tvm")
     if counted is None:
         return None
     return {kind: microseconds(kind, counted) for kind in coefficients()}
