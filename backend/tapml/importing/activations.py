@@ -119,7 +119,7 @@ def _integer(words: Any, at: Any) -> Any:
 
 
 def converters() -> dict[str, Callable[[Any, Any], Any]]:
-    """By the operator's name as torch.export spells it (hf_rounded.py defines it)."""
+    """By the operator's name as torch.export spells it (torch_rounded.py defines it)."""
     return {f"{ROUNDED}.default": _node}
 
 
