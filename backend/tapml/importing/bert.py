@@ -12,8 +12,7 @@ import tvm
 from tvm import relax, te
 from tvm.relax import op
 
-from tapml.importing.activations import ROUNDED, rounded
-from tapml.importing.kernel_calls import call
+from tapml.importing.activations import rounded_by_call
 from tapml.importing.model import Array
 from tapml.importing.weights import as_tvm_holds
 
@@ -134,7 +133,7 @@ class BertBuilder:
 
     def _linear(self, name: str, data: Any) -> Any:
         if f"{name}.weight" in self._rounds:
-            data = call(self._builder, rounded, [data], name=ROUNDED, alone=True)
+            data = rounded_by_call(self._builder, data)
         product = self._emit(op.matmul(data, self._weight(f"{name}.weight", transposed=True)), "matmul")
         return self._emit(product + self._weight(f"{name}.bias"), "linear")
 

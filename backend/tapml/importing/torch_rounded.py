@@ -1,4 +1,4 @@
-"""Activations that are rounded to 8 bits (activations.py) in PyTorch: the operator, and programs whose products do it."""
+"""Activations that are rounded to 8 bits (activations.py) in PyTorch: the operator, and programs that have it."""
 
 from __future__ import annotations
 
