@@ -47,7 +47,7 @@ def gated(path: Path) -> Path:
         node("ReduceMax", ["biased", "axis"], ["pooled"], keepdims=0),
         node("Gemm", ["pooled", "head", "head.bias"], ["y"], transB=1),
     ]
-    weights["axis"] = np.int64([1])
+    weights["axis"] = np.array([1], np.int64)
     return saved(path, nodes, {"x": (TensorProto.FLOAT, (2, ROWS, WIDTH))}, ["y"], weights)
 
 

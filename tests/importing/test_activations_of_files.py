@@ -103,7 +103,7 @@ def counted(path: Path) -> Path:
         helper.make_node("Compress", ["x", "positive"], ["rows"], axis=0),
         helper.make_node("MatMul", ["rows", "w"], ["y"]),
     ]
-    weights = {"w": normal(WIDTH, OUT), "zero": np.float32(0), "axis": np.int64([1])}
+    weights = {"w": normal(WIDTH, OUT), "zero": np.float32(0), "axis": np.array([1], np.int64)}
     return saved(path, nodes, {"x": (TensorProto.FLOAT, ROWS)}, ["y"], weights)
 
 

@@ -116,7 +116,7 @@ class _Rounding:
         wide = data if kind == TensorProto.FLOAT else add("Cast", data, to=TensorProto.FLOAT)
         size = add("Abs", wide)
         if self.opset >= _AXES_ARE_INPUTS:
-            most = add("ReduceMax", size, constant(np.int64([-1])), keepdims=1)
+            most = add("ReduceMax", size, constant(np.array([-1], np.int64)), keepdims=1)
         else:
             most = add("ReduceMax", size, axes=[-1], keepdims=1)
         greatest, largest = add("Max", most, constant(np.float32(LEAST))), constant(np.float32(LARGEST))
