@@ -26,7 +26,7 @@ from tapml.cli import main
         ),
         (["carve", "--hf", "x", "-o", "x.suite", "--activations", "int4"], "there is no 'int4', did you mean int8?"),
         (["carve", "--hf", "x", "-o", "x.suite", "--activations", "int8"], "give --quantise q8 or q844, too"),
-        (["carve", "x.onnx", "-o", "x.suite", "--activations", "int8"], "--activations is for decoders"),
+        (["carve", "x.onnx", "-o", "x.suite", "--activations", "int8"], "give --quantise q8 or q844, too"),
         (["generate", "tiny", "--prompt", "a", "--activations", "int8"], "give --quantise q8 or q844, too"),
         (
             ["generate", "x.suite", "--prompt", "a", "--quantise", "q8"],
@@ -51,9 +51,11 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence(
 def test_a_carve_tells_what_was_quantised_and_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, (inputs,) = language_model(tmp_path / "lm.onnx"), tokens(tmp_path, 5)
     suite = str(tmp_path / "lm.suite")
-    assert main(["carve", str(model), "--inputs", str(inputs), "--quantise", "q8", "-o", suite]) == 0
+    asked = ["--quantise", "q8", "--activations", "int8"]
+    assert main(["carve", str(model), "--inputs", str(inputs), *asked, "-o", suite]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "3 weights of products and embeddings quantised (q8): " in said
+    assert "before 3 products with these activations are rounded to integers of 8 bits (int8)" in said
     assert "against the model before it was quantised: logits differs by up to" in said
     assert main(["build", suite, "--quantise", "q8", "-o", str(tmp_path / "lm.tapml")]) == 2
     assert "which was carved already: leave out --quantise, or give its model" in capsys.readouterr().err

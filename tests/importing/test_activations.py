@@ -6,14 +6,18 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import tvm
+from onnx import helper, numpy_helper
 from tvm import relax
 
 from tapml.errors import InputError
 from tapml.importing import import_decoder, import_unweighted
 from tapml.importing.activations import LEAST, packed_rows, rounded
 from tapml.importing.kernel_calls import call
+from tapml.importing.onnx_rounded import round_products
+from tapml.importing.onnx_run import OnnxRuntime
 from tapml.importing.quantise import INT8, Packed, pack
 
 
@@ -55,6 +59,40 @@ def test_what_is_left_of_a_word_stands_for_zeros() -> None:
 def test_of_two_integers_that_are_as_near_it_is_the_upper_one() -> None:
     words, _ = computed(packed_rows, np.float32([[127, 0.5, 1.5, -0.5]]))
     assert [*words.view(np.uint8)[0]] == [255, 129, 130, 128]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("opset", [8, 13, 18])
+def test_onnxs_operators_give_the_same_numbers(dtype: str, opset: int) -> None:
+    data = (np.random.default_rng(1).standard_normal((3, 7, 37)) * 3).astype(dtype)
+    data[0, 1] = 0
+    weight = numpy_helper.from_array(np.ones((37, 32), dtype), "w")
+    kind = helper.np_dtype_to_tensor_dtype(data.dtype)
+    given = helper.make_tensor_value_info("x", kind, data.shape)
+    made = [helper.make_tensor_value_info(name, kind, [3, 7, size]) for name, size in (("y", 32), ("x.rounded", 37))]
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([product], "product", [given], made[:1], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = round_products(model, lambda _: True, Path("x.onnx"))
+    assert found.data == {"x.rounded": "x"}
+    model.graph.output.append(made[1])
+    onnx.checker.check_model(model)
+    (ours,) = computed(rounded, data)
+    (theirs,) = OnnxRuntime(model.SerializeToString()).run(["x.rounded"], {"x": data})
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_pytorchs_operator_gives_the_same_numbers(dtype: str) -> None:
+    import torch
+
+    from tapml.importing.torch_rounded import int8_rounded
+
+    data = (np.random.default_rng(2).standard_normal((3, 7, 37)) * 3).astype(dtype)
+    data[0, 1] = 0
+    (ours,) = computed(rounded, data)
+    np.testing.assert_array_equal(ours, int8_rounded(torch.from_numpy(data)).numpy())
 
 
 def test_weights_are_the_same_numbers_as_others_of_8_bits() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tapml.bounds import APPROXIMATED, COARSE, NotDerivable, rounded
 from tapml.carving.explained import Explained, finite
+from tapml.carving.float_sums import in_floats
 from tapml.carving.grouped import Group
 from tapml.carving.paired import without_fill
 from tapml.compare.elements import errors
@@ -173,7 +174,9 @@ class _Part:
 
 
 def in_float64(program: OperatorProgram, inputs: list[Array], seed: int | None, *, coarse: bool = False) -> list[Array]:
-    """As `rounded`; `coarse`: with functions that are no better than 1 is. Raises NotDerivable whatever goes wrong."""
+    """As `rounded`, with sums of integers as the oracle takes them; `coarse`: with functions that are no better than 1
+    is. Raises NotDerivable whatever goes wrong."""
+    program = in_floats(program)
     try:
         return rounded(program, inputs, seed, COARSE) if coarse else rounded(program, inputs, seed)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError) as error:

@@ -30,6 +30,7 @@ _TEXTS = ["A quick brown fox jumps over the lazy dog near the river bank.", "Goo
 
 _CARVING = (
     *("text", "one_by_one", "inputs", "input", "random_inputs", "external", "no_oracle", "loop_limit", "quantise"),
+    "activations",
     *DECODER,
 )
 """Options that are about a model, and not about a suite."""

@@ -120,6 +120,7 @@ def _import(options: argparse.Namespace, **given: Any) -> Any:
         seed=options.seed,
         loop_limit=options.loop_limit,
         quantise=options.quantise,
+        activations=options.activations,
         **given,
     )
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tapml.cli.arguments import ACTIVATIONS, named_inputs
+from tapml.cli.arguments import named_inputs
 from tapml.errors import InputError
 from tapml.files import check_file
 from tapml.models import MINILM, model_file
@@ -14,7 +14,7 @@ from tapml.npy import read_npy
 
 DECODER = (
     *("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate", "batch", "draws"),
-    *("source_ids", "source_file", "encoder", "quantise_text", "activations"),
+    *("source_ids", "source_file", "encoder", "quantise_text"),
 )
 """Options that are about a decoder only."""
 
@@ -62,11 +62,6 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     group.add_argument(
         "--quantise-text", type=Path, metavar="FILE",
         help="with --quantise: the text that its cost is measured on (default: the prompt with what follows)",
-    )  # fmt: skip
-    group.add_argument(
-        "--activations", choices=ACTIVATIONS, metavar="int8",
-        help="with --quantise q8 or q844: linear layers with weights of 8 bits round what they are given to integers "
-        "of 8 bits, with a scale for each row, and sum products of integers (docs/quantise.md)",
     )  # fmt: skip
     group.add_argument("--chunk", type=positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
 

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tapml.cli.arguments import (
+    ACTIVATIONS,
     DATABASE,
     DEFAULT_SERVER,
     FUNCTIONS,
@@ -146,6 +147,11 @@ def _importing(parser: argparse.ArgumentParser) -> None:
         "--quantise", choices=QUANTISED, metavar="MODE",
         help="store weights of products and embeddings as integers (docs/quantise.md): q4f16, q4f32: 4 bits in groups "
         "of 32, scales of float16 or float32; q8: 8 bits, a scale for each row; q844: q8 in attention, else q4f16",
+    )  # fmt: skip
+    parser.add_argument(
+        "--activations", choices=ACTIVATIONS, metavar="int8",
+        help="with --quantise q8 or q844: linear layers with weights of 8 bits round what they are given to integers "
+        "of 8 bits, with a scale for each row, and sum products of integers (docs/quantise.md)",
     )  # fmt: skip
     parser.add_argument(
         "--external", action="append", default=[], type=Path, metavar="FILE.py|FOLDER",

@@ -14,7 +14,7 @@ from typing import Any
 from tvm import te, tirx
 
 from tapml.errors import InputError
-from tapml.importing.kernel_calls import call
+from tapml.importing.kernel_calls import call_several
 from tapml.importing.quantise import INT8
 from tapml.text import meant
 
@@ -119,10 +119,16 @@ def _integer(words: Any, at: Any) -> Any:
 
 
 def converters() -> dict[str, Callable[[Any, Any], Any]]:
-    """By the operator's name as torch.export spells it (hf_rounded.py defines it)."""
+    """By the operator's name as torch.export spells it (torch_rounded.py defines it)."""
     return {f"{ROUNDED}.default": _node}
 
 
 def _node(node: Any, importer: Any) -> Any:
     (data,) = (importer.env[argument] for argument in node.args)
-    return call(importer.block_builder, rounded, [data], name=ROUNDED, alone=True)
+    return rounded_by_call(importer.block_builder, data)
+
+
+def rounded_by_call(builder: Any, data: Any) -> Any:
+    """What a kernel gives that is called ROUNDED: `rounded`, and beside it words and scales. Where products of integers
+    take its place nothing is left of it; a model in detail, which has none, has their words and scales so."""
+    return call_several(builder, lambda data: [rounded(data), *packed_rows(data)], [data], name=ROUNDED)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, te
 from tvm.relax import op
 
+from tapml.importing.activations import rounded_by_call
 from tapml.importing.model import Array
 from tapml.importing.weights import as_tvm_holds
 
@@ -51,8 +52,10 @@ class BertBuilder:
     every call.
     """
 
-    def __init__(self, config: BertConfig, weights: Mapping[str, Array]) -> None:
+    def __init__(self, config: BertConfig, weights: Mapping[str, Array], rounds: Collection[str] = ()) -> None:
+        """`rounds`: names of weights whose products round what they are given (activations.py)."""
         self._config = config
+        self._rounds = rounds
         self._weights = weights
         self._builder = relax.BlockBuilder()
         self._arguments: dict[str, relax.Var] = {}
@@ -129,6 +132,8 @@ class BertBuilder:
         return self._norm(f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended)
 
     def _linear(self, name: str, data: Any) -> Any:
+        if f"{name}.weight" in self._rounds:
+            data = rounded_by_call(self._builder, data)
         product = self._emit(op.matmul(data, self._weight(f"{name}.weight", transposed=True)), "matmul")
         return self._emit(product + self._weight(f"{name}.bias"), "linear")
 

@@ -5,10 +5,11 @@ framework.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from tapml.importing.activations import LARGEST, LEAST
 from tapml.importing.bert import BertConfig
 from tapml.importing.model import Array
 
@@ -22,13 +23,15 @@ def encode(
     mask: Array,
     types: Array,
     *,
+    rounds: Collection[str] = (),
     note: Callable[[str, Array], Array] = lambda name, value: value,
 ) -> Array:
     """Normalised mean-pooled embeddings.
 
     `ids`, `mask` and `types` are integers [batch, length]; the result is float64 [batch, hidden].
     It works in float64 throughout and, unlike the Relax graph, removes padding by -inf before the
-    softmax. `note` is told of what is computed, and gives it back.
+    softmax. `rounds`: names of weights whose products round what they are given (activations.py). `note` is told of
+    what is computed, and gives it back.
     """
     batch, length = ids.shape
 
@@ -36,6 +39,8 @@ def encode(
         return weights[name].astype(np.float64)
 
     def linear(name: str, data: Array) -> Array:
+        if f"{name}.weight" in rounds:
+            data = _rounded(data)
         return note(name, np.asarray(data @ weight(f"{name}.weight").T + weight(f"{name}.bias")))
 
     def norm(name: str, data: Array) -> Array:
@@ -74,3 +79,9 @@ def encode(
     kept = mask[:, :, None].astype(np.float64)
     mean = (hidden * kept).sum(axis=1) / kept.sum(axis=1)
     return np.asarray(mean / np.linalg.norm(mean, axis=-1, keepdims=True))
+
+
+def _rounded(data: Array) -> Array:
+    """The numbers that 8-bit integers with a scale for each row of `data` [..., inner] stand for."""
+    greatest = np.maximum(np.abs(data).max(axis=-1, keepdims=True), LEAST)
+    return np.asarray(np.floor(data * (LARGEST / greatest) + 0.5) * (greatest / LARGEST))

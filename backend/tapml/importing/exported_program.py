@@ -37,6 +37,7 @@ def import_exported_program(
     def loaded() -> Any:
         program = load(path)
         if replaced is not None:
+            _round_products(program, replaced)
             replace_tensors((tensor for _, tensor in _tensors(program)), replaced)
         return program
 
@@ -51,14 +52,24 @@ def import_exported_program(
     return import_program(path, loaded, gather, progress, functions, provenance=provenance)
 
 
+def _round_products(program: Any, replaced: Replace) -> None:
+    from tapml.importing.torch_rounded import round_products
+
+    round_products(program, lambda tensor: _replaceable(tensor) and replaced.rounds(_array(tensor)))
+
+
 def replace_tensors(tensors: Iterable[Any], replaced: Replace) -> None:
     """Write what stands in their place into tensors of PyTorch."""
     import torch
 
     with torch.no_grad():
         for tensor in tensors:
-            if tensor.dtype in (torch.float32, torch.float16) and (new := replaced(_array(tensor))) is not None:
+            if _replaceable(tensor) and (new := replaced(_array(tensor))) is not None:
                 tensor.copy_(torch.from_numpy(new))
+
+
+def _replaceable(tensor: Any) -> bool:
+    return str(tensor.dtype) in ("torch.float32", "torch.float16")
 
 
 def import_program(

@@ -18,10 +18,11 @@ from tapml.importing.hf_capture import cached_program, encoder_program
 from tapml.importing.hf_compare import compare, compare_encoder
 from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, most_source, other_source, source_of
 from tapml.importing.hf_model import Decoder, asked, open_decoder, quiet
-from tapml.importing.hf_rounded import round_activations, without_rounding
+from tapml.importing.hf_rounded import round_activations
 from tapml.importing.hf_step import Pool
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress, Replace
+from tapml.importing.torch_rounded import without_rounding
 from tapml.program.generation import LOGITS, NEXT, Blocks, Generation, Part, call_inputs
 from tapml.text import counted
 from tapml.unicode import encodable

@@ -29,6 +29,7 @@ def import_model(
     functions: Functions = MappingProxyType({}),
     loop_limit: int | None = None,
     quantise: str | None = None,
+    activations: str | None = None,
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
@@ -42,9 +43,10 @@ def import_model(
     `functions` compute the operators of their names; others that TVM lacks are computed by ONNX
     Runtime or PyTorch. `loop_limit`: the most turns of an ONNX file's loops whose number depends on values; without it
     some more than the given inputs take. `quantise`: how weights of products are stored as integers
-    (docs/quantise.md); the oracle computes with what these stand for. `progress` is told what is being done. Raises
-    InputError for whatever cannot be used: one sentence that names the file, operator or tensor and what to do about
-    it.
+    (docs/quantise.md); the oracle computes with what these stand for. `activations`, "int8": what the rows are rounded
+    to that linear layers multiply with weights of 8 bits, by the oracle, too. `progress` is told what is being done.
+    Raises InputError for whatever cannot be used: one sentence that names the file, operator or tensor and what to do
+    about it.
     """
     if loop_limit is not None and loop_limit < 1:
         raise InputError(f"a limit of {loop_limit} turns of a loop leaves none: give 1 or more")
@@ -56,7 +58,12 @@ def import_model(
             raise InputError("minilm takes text: give --text instead of input tensors")
         from tapml.importing.minilm import import_minilm
 
-        return _imported(model, quantise, lambda replaced: import_minilm(texts, progress, one_by_one, replaced))
+        return _imported(
+            model,
+            quantise,
+            lambda replaced: import_minilm(texts, progress, one_by_one, replaced),
+            activations=activations,
+        )
 
     path = model_file(model)
     if texts or one_by_one:
@@ -85,7 +92,10 @@ def import_model(
         seed=seed,
     )
     imported = _imported(
-        model, quantise, lambda replaced: import_file(path, gather, progress, functions, replaced=replaced)
+        model,
+        quantise,
+        lambda replaced: import_file(path, gather, progress, functions, replaced=replaced),
+        activations=activations,
     )
     give_back()
     return replace(imported, functions=functions)

@@ -31,7 +31,7 @@ def import_minilm(
     texts: Sequence[str], progress: Progress, one_by_one: bool = False, replaced: Replace | None = None
 ) -> ImportedModel:
     """Build the encoder for the texts: one batch, padded to the longest text, or a step for each at its own length.
-    `replaced`: of a weight what stands in its place.
+    `replaced`: of a weight what stands in its place, and whether its products round what they are given.
 
     Inputs are int32 [texts, tokens]; the output is float32 [texts, 384], each row of length 1.
     Raises InputError where the package is missing or broken, or a text is empty or longer than the
@@ -41,11 +41,13 @@ def import_minilm(
     texts = list(texts) or [DEFAULT_TEXT]
     progress("reading the weights of MiniLM")
     config, weights, digest = _read(folder)
+    rounds: set[str] = set()
     if replaced is not None:
+        rounds = {name for name, weight in weights.items() if replaced.rounds(weight)}
         weights = {name: weight if (new := replaced(weight)) is None else new for name, weight in weights.items()}
     batches = [[text] for text in texts] if one_by_one else [texts]
     inputs = [tokenize(folder, batch, config.max_position_embeddings) for batch in batches]
-    builder = BertBuilder(config, weights)
+    builder = BertBuilder(config, weights, rounds)
     lengths = {given["input_ids"].shape[1] for given in inputs}
     tokens = TOKENS.name if len(lengths) > 1 else max(lengths)
     module = builder.build(len(batches[0]), tokens)
@@ -53,7 +55,7 @@ def import_minilm(
     steps = []
     for batch, given in zip(batches, inputs, strict=True):
         with one_blas_thread():
-            expected = encode(config, weights, *given.values()).astype(np.float32)
+            expected = encode(config, weights, *given.values(), rounds=rounds).astype(np.float32)
         steps.append(Step(" | ".join(batch), given, synthetic=False, expected=[expected]))
 
     def intermediates(_second: bool) -> list[Intermediate]:
@@ -64,7 +66,7 @@ def import_minilm(
                 found.append((number, name, value.astype(np.float32)))
                 return value
 
-            encode(config, weights, *given.values(), note=note)
+            encode(config, weights, *given.values(), rounds=rounds, note=note)
         return found
 
     provenance: dict[str, object] = {

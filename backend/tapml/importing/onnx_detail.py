@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,9 +44,11 @@ def intermediates(
     read: Callable[[], tuple[Any, InFile]],
     steps: Sequence[RawStep],
     start: Callable[[bytes, Path | None], Oracle],
+    unsaid: Collection[str] = (),
 ) -> Iterator[Intermediate]:
-    """What each node of the model that `path` holds gives; `read` reads it. It is run a few nodes at a time, so that no
-    more of its values and weights are held at once. Raises InputError where the oracle cannot give it."""
+    """What each node of the model that `path` holds gives, but for what is `unsaid`; `read` reads it. It is run a few
+    nodes at a time, so that no more of its values and weights are held at once. Raises InputError where the oracle
+    cannot give it."""
     whole, in_file = read()
     model, weights = _apart(whole)
     del whole
@@ -81,7 +83,8 @@ def intermediates(
             for number, array in enumerate(of_steps):
                 if name in later:
                     live[number][name] = array
-                yield number, said[name], array
+                if name not in unsaid:
+                    yield number, said[name], array
         del arrays
         for known in live:
             for name in known.keys() - later - steps[0].arrays.keys():
@@ -226,16 +229,21 @@ def _run(
 
 
 def in_detail(
-    path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
+    path: Path,
+    model: Any,
+    steps: Sequence[RawStep],
+    start: Callable[[bytes, Path | None], Oracle],
+    unsaid: Collection[str] = (),
 ) -> Detail:
-    """Of the `model` that `path` holds. Raises InputError where the oracle cannot give them."""
+    """Of the `model` that `path` holds, but for what is `unsaid`. Raises InputError where the oracle cannot give
+    them."""
     said = _said(model)
-    names = [*said]
+    names = [name for name in said if name not in unsaid]
     given = [step.arrays for step in steps]
     whole = [node for node in model.graph.node if node.op_type != "Constant"]
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     found = [*_run(path, _graph_of(model, weights, whole, names, given), names, given, start)]
-    kept = [place for place in range(len(said)) if all(map(_is_float, (arrays[place] for arrays in found)))]
+    kept = [place for place in range(len(names)) if all(map(_is_float, (arrays[place] for arrays in found)))]
     return Detail(
         [names[place] for place in kept],
         [said[names[place]] for place in kept],

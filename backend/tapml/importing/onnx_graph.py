@@ -18,6 +18,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tapml.errors import InputError
+from tapml.importing.activations import rounded_by_call
 from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
 from tapml.importing.named import with_names
@@ -26,6 +27,7 @@ from tapml.importing.onnx_counted import CHOOSING, Counts
 from tapml.importing.onnx_file import CONTROL_FLOW, described, fill_in, known
 from tapml.importing.onnx_operands import Operands
 from tapml.importing.onnx_operators import converter
+from tapml.importing.onnx_rounded import Rounded
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic, tensor_of
@@ -39,7 +41,7 @@ _MOST_NOTES = 20
 class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
     """`from_onnx` as TVM's, for one model. Raises InputError naming the operator that cannot be imported."""
 
-    def __init__(self, sizes: Sizes, opsets: Any, functions: Functions, turns: Turns) -> None:
+    def __init__(self, sizes: Sizes, opsets: Any, functions: Functions, turns: Turns, rounded: Rounded) -> None:
         """`functions` compute the operators of their names; what TVM lacks, or fails to convert, ONNX Runtime does.
         `turns`: of loops whose number of turns depends on values."""
         super().__init__(sizes.shapes, "float32", sanitize=False)
@@ -47,6 +49,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._opsets = opsets
         self._versions = {entry.domain: entry.version for entry in opsets}
         self._functions = functions
+        self._rounded = rounded
         self._known: dict[str, Known] = {}
         self._failed: dict[str, str] = {}
         self._control = ControlFlow(self, self._versions, turns)
@@ -133,7 +136,10 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         elif node.op_type in CHOOSING and node.domain in ("", "ai.onnx") and node.op_type not in self._functions:
             self._counts.choose(node, *self._operands(node))
         else:
-            self._convert(node)
+            if (data := self._rounded.data.get(node.output[0])) is None:
+                self._convert(node)
+            else:
+                self._nodes[node.output[0]] = rounded_by_call(self.bb, self._nodes[data])
             self._name(node)
             self._counts.follow(node, lambda: self._parse_attr(node.attribute))
 

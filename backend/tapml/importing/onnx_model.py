@@ -26,6 +26,7 @@ from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_nbits import written_out
 from tapml.importing.onnx_packed import packed_in
 from tapml.importing.onnx_replaced import import_replaced
+from tapml.importing.onnx_rounded import NOTHING_ROUNDED, Rounded
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_weights import InFile, read_apart
@@ -48,19 +49,24 @@ def import_onnx(
     loop_limit: int | None = None,
     detailed: bool = False,
     replaced: Replace | None = None,
+    rounded: Rounded = NOTHING_ROUNDED,
 ) -> ImportedModel:
     """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
     `gather` gives the steps for the model's inputs; `functions` compute the operators of their names; `detailed` makes
     every value an output, as `ImportedModel.in_detail` wants it. `loop_limit`: to how many turns loops are written out
     of which values say how many they take, else to some more than the given inputs take. `replaced`: of a weight what
-    stands in its place. Raises InputError naming file, node or tensor.
+    stands in its place; `rounded`: what its nodes round to 8-bit integers. Raises InputError naming file, node or
+    tensor.
     """
     if replaced is not None:
-        again = partial(import_onnx, gather=gather, progress=progress, functions=functions, loop_limit=loop_limit)
+
+        def again(copy: Path, rounded: Rounded) -> ImportedModel:
+            return import_onnx(copy, gather, progress, functions, loop_limit=loop_limit, rounded=rounded)
+
         return import_replaced(path, replaced, again)
     with ThreadPoolExecutor(1, "oracle") as beside:
-        return _imported(path, gather, progress, functions, beside, loop_limit, detailed)
+        return _imported(path, gather, progress, functions, beside, loop_limit, detailed, rounded)
 
 
 def _imported(
@@ -71,6 +77,7 @@ def _imported(
     beside: ThreadPoolExecutor,
     loop_limit: int | None,
     detailed: bool,
+    rounded: Rounded,
 ) -> ImportedModel:
     """`beside` is a thread for what holds no lock of Python's."""
     progress(f"reading {path.name}")
@@ -93,7 +100,8 @@ def _imported(
     names, raw = outputs, steps
 
     def closer() -> ImportedModel:
-        found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, loop_limit=loop_limit, detailed=True)
+        given = partial(import_onnx, loop_limit=loop_limit, detailed=True, rounded=rounded)
+        found = given(path, lambda _: list(raw), lambda _: None, functions)
         return replace(found, functions=functions)
 
     def plain() -> Any:
@@ -104,7 +112,7 @@ def _imported(
 
     if detailed:
         assert asked
-        detail = in_detail(path, plain(), steps, asked.result().start)
+        detail = in_detail(path, plain(), steps, asked.result().start, rounded.between)
         names, outputs = detail.names, detail.said
         outputs_of(model, detail)
     specs, steps, notes = fix_inputs(model, specs, steps, loops=loop_limit is None)
@@ -116,13 +124,13 @@ def _imported(
     try:
         sizes = Sizes(specs, steps, {})
         try:
-            (module, variables), importer = _convert(model, path, sizes, functions, turns)
+            (module, variables), importer = _convert(model, path, sizes, functions, turns, rounded)
         except InputError:
             if not sizes.mergeable:
                 raise
             # Exporters may have several names for one size.
             sizes = Sizes(specs, steps, {}, merged=True)
-            (module, variables), importer = _convert(model, path, sizes, functions, turns)
+            (module, variables), importer = _convert(model, path, sizes, functions, turns, rounded)
     except InputError as error:
         missing = asked and asked.result().missing
         if missing and not (error.operator and error.operator in missing):
@@ -150,7 +158,7 @@ def _imported(
 
     def between(second: bool) -> Iterable[Intermediate]:
         start = OnnxReference if second else answer.start
-        return intermediates(path, without_weights, raw, start)
+        return intermediates(path, without_weights, raw, start, rounded.between)
 
     answer = asked.result() if asked else ask(raw, progress)
     expected = detail.expected if detailed else answer.expected
@@ -252,12 +260,14 @@ _Named: TypeAlias = tuple[Any, dict[str, str]]
 """A module, and the names that the file has for its variables."""
 
 
-def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions, turns: Turns) -> tuple[_Named, GraphImporter]:
+def _convert(
+    model: Any, path: Path, sizes: Sizes, functions: Functions, turns: Turns, rounded: Rounded
+) -> tuple[_Named, GraphImporter]:
     """The module, and the importer, which knows what it computed of shapes alone, and which outputs have counts."""
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
 
     def convert() -> tuple[_Named, GraphImporter]:
-        importer = GraphImporter(sizes, model.opset_import, functions, turns)
+        importer = GraphImporter(sizes, model.opset_import, functions, turns, rounded)
         return importer.named(importer.from_onnx(model.graph, opset)), importer
 
     return converted(path, "ONNX", convert)

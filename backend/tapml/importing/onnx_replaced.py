@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tapml.errors import InputError
 from tapml.importing.model import ImportedModel, Replace
 from tapml.importing.onnx_file import files, fingerprint, read
+from tapml.importing.onnx_rounded import Rounded, round_products
 from tapml.importing.onnx_tensors import tensors
 
 _MOST_INSIDE = 1 << 30
@@ -21,17 +22,18 @@ _MOST_INSIDE = 1 << 30
 _Result = TypeVar("_Result")
 
 
-def import_replaced(path: Path, replaced: Replace, importer: Callable[[Path], ImportedModel]) -> ImportedModel:
-    """What `importer` makes of a copy of the file in which these tensors are replaced. It is there as long as something
-    of the model may read it. Raises InputError where it cannot be written."""
+def import_replaced(path: Path, replaced: Replace, importer: Callable[[Path, Rounded], ImportedModel]) -> ImportedModel:
+    """What `importer` makes of a copy of the file in which these tensors are replaced, and what products with them are
+    given is rounded, of which it is told. The copy is there as long as something of the model may read it. Raises
+    InputError where it cannot be written."""
     folder = _Folder()
     copy = folder.path / path.name
     sha256 = fingerprint(files(read(path), path))
     try:
-        _write(path, copy, replaced)
+        rounded = _write(path, copy, replaced)
     except OSError as error:
         raise InputError(f"{copy} cannot be written: {error.strerror}: make room in {folder.path.parent}") from error
-    model = importer(copy)
+    model = importer(copy, rounded)
 
     def keeping(function: Callable[..., _Result] | None) -> Callable[..., _Result] | None:
         return function and folder.keeping(function)
@@ -63,13 +65,14 @@ class _Folder:
         return called
 
 
-def _write(path: Path, copy: Path, replaced: Replace) -> None:
+def _write(path: Path, copy: Path, replaced: Replace) -> Rounded:
     import onnx
     from onnx import TensorProto, numpy_helper
     from onnx.external_data_helper import load_external_data_for_model
 
     model = read(path)
     load_external_data_for_model(model, str(path.parent))
+    rounded = round_products(model, replaced.rounds, path)
     for tensor in tensors(model.graph):
         if tensor.data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16) or len(tensor.dims) != 2:
             continue
@@ -77,3 +80,4 @@ def _write(path: Path, copy: Path, replaced: Replace) -> None:
             tensor.CopyFrom(numpy_helper.from_array(new, tensor.name))
     outside = model.ByteSize() > _MOST_INSIDE
     onnx.save(model, copy, save_as_external_data=outside, location=f"{copy.name}.data" if outside else None)
+    return rounded

@@ -144,6 +144,8 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
                 break
             data = value.args[0]
             value = self.lookup_binding(data)
+        if isinstance(value, relax.TupleGetItem) and value.index == 0:
+            value = self.lookup_binding(value.tuple_value)
         kernel = isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.call_tir"
         if kernel and str(value.args[0].name_hint).startswith(ROUNDED):
             return value.args[1].fields[0]
