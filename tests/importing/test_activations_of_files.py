@@ -18,6 +18,7 @@ from quantised_models import INNER, OUT, WIDTH, normal, saved
 from tapml.carving.judge import checked
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
+from tapml.importing.activations import MOST_TERMS
 from tapml.importing.relax_ir import operator_name
 
 INT8 = {"quantise": "q8", "activations": "int8"}
@@ -222,3 +223,12 @@ def test_products_of_an_exported_program(decomposed: bool, dtype: str, tmp_path:
     assert model.quantised is not None
     assert {weight.name for weight in model.quantised.weights} == {"table.weight", "up.weight", "down.weight"}
     assert checked(model) == []
+
+
+def test_sums_that_no_int32_holds_for_sure_are_refused(tmp_path: Path) -> None:
+    inner = MOST_TERMS + 1
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    weights = {"w": normal(inner, 32)}
+    path = str(saved(tmp_path / "long.onnx", nodes, {"x": (TensorProto.FLOAT, (1, inner))}, ["y"], weights))
+    with pytest.raises(InputError, match=r"long\.onnx: .* \(w\) are sums of more than 131,072 terms"):
+        import_model(path, random_inputs=True, **INT8)

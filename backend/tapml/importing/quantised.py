@@ -154,9 +154,14 @@ def kind_of(name: str, inner: int, mode: str, activations: str | None) -> Kind:
     return INT8 if activations is not None and kind == Q8 and inner <= MOST_TERMS else kind
 
 
-def check_integers(packed: Mapping[Any, Packed], activations: str, source: str) -> None:
+def check_integers(packed: Mapping[str, Packed], activations: str, source: str) -> None:
     """Raise InputError where no product can take integers for activations."""
     if not any(weight.kind == INT8 for weight in packed.values()):
+        if long := [name for name, weight in packed.items() if weight.kind == Q8]:
+            raise InputError(
+                f"{source}: products with its weights of 8 bits ({', '.join(long[:_SHOWN])}) are sums of more than "
+                f"{MOST_TERMS:,} terms, which no int32 holds for sure: leave out --activations {activations}"
+            )
         raise InputError(
             f"{source}: --activations {activations} is for products with weights of 8 bits, and none of its weights is "
             "such: give --quantise q8 or q844"
@@ -199,7 +204,7 @@ def quantised_without_weights(
     check_some(packed, left, source)
     check_mixed(mode, packed, source)
     if activations is not None:
-        check_integers(packed, activations, source)
+        check_integers({names[variable]: one for variable, one in packed.items()}, activations, source)
     return _with_packed(model, packed, Quantised(mode, [], left, None, activations), held=False)
 
 
