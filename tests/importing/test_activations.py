@@ -12,19 +12,20 @@ from tvm import relax
 
 from tapml.errors import InputError
 from tapml.importing import import_decoder, import_unweighted
-from tapml.importing.activations import LEAST, packed_rows, rounded
+from tapml.importing.activations import LEAST, packed_rows, product, rounded, rounded_product
 from tapml.importing.kernel_calls import call
 from tapml.importing.quantise import INT8, Packed, pack
 
 
-def computed(function: object, data: np.ndarray) -> list[np.ndarray]:
+def computed(function: object, *arrays: np.ndarray) -> list[np.ndarray]:
     builder = relax.BlockBuilder()
-    given = relax.Var("x", relax.TensorType(data.shape, str(data.dtype)))
-    with builder.function("main", [given]):
+    given = [relax.Var(f"x{n}", relax.TensorType(one.shape, str(one.dtype))) for n, one in enumerate(arrays)]
+    with builder.function("main", given):
         with builder.dataflow():
-            result = builder.emit_output(call(builder, function, [given], name="made", alone=True))
+            result = builder.emit_output(call(builder, function, given, name="made", alone=True))
         builder.emit_func_output(result)
-    found = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())["main"](tvm.runtime.tensor(data))
+    tensors = map(tvm.runtime.tensor, arrays)
+    found = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())["main"](*tensors)
     return [tensor.numpy() for tensor in (found if hasattr(found, "__len__") else [found])]
 
 
@@ -45,6 +46,19 @@ def test_each_number_is_the_nearest_there_is(inner: int, dtype: str) -> None:
     assert (found[0, 1] == 0).all()
     (same,) = computed(rounded, data)
     np.testing.assert_allclose(same, found.astype(dtype), rtol=1e-6 if dtype == "float32" else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_product_that_rounds_its_rows_gives_what_one_of_rounded_rows_does(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    data, weight = ((random.standard_normal(shape) * 3).astype(dtype) for shape in ((2, 3, 45), (40, 45)))
+    data[0, 1] = 0
+    packed = pack(weight, INT8, "w")
+    (found,) = computed(rounded_product, data, packed.words, packed.scales)
+    words, scales = computed(packed_rows, data)
+    (same,) = computed(lambda *given: product(*given, 45, dtype), words, scales, packed.words, packed.scales)
+    assert str(found.dtype) == dtype
+    np.testing.assert_array_equal(found, same)
 
 
 def test_what_is_left_of_a_word_stands_for_zeros() -> None:
