@@ -110,6 +110,47 @@ def test_a_decoder(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
+def test_a_token_is_rounded_where_it_is_multiplied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By native kernels: a call of many tokens rounds them as ever, one of a single token has no dispatch for it, and
+    the text is the same."""
+    from decoders import decoder
+    from tapml.building.build import build
+    from tapml.carving.carve import carve
+    from tapml.compiled.files import CompiledFiles
+    from tapml.compilers.choose import CHOICES
+    from tapml.generation.asked import Asked, begun
+    from tapml.generation.on_cpu import written_on_cpu
+    from tapml.generation.on_device import chosen_on_device
+    from tapml.generation.sampling import Sampling
+    from tapml.generation.writing import written_together
+    from tapml.server import Server
+
+    given = {"prompt": [3, 17, 42, 99, 7], "steps": 2, "capacity": 32, "chunk": 4}
+    model = import_decoder(decoder("grouped queries", tmp_path), **given, quantise="q8", activations="int8")
+    texts = {}
+    for compiler in ("tvm", "native"):
+        suite = carve(model, tmp_path / f"{compiler}.suite", name="decoder", compilers=CHOICES[compiler])
+        assert suite.manifest["oracle"]["agrees"]
+        called = {name: [node.kernel for node in found.nodes] for name, found in suite.program.functions.items()}
+        rows = {name: sum("int8_rows" in kernel for kernel in kernels) for name, kernels in called.items()}
+        within = sum("of_one_row" in kernel for kernel in called["decode"])
+        assert rows["prefill"] > 0
+        assert (rows["decode"] == 0) == (within > 0) == (compiler == "native")
+        build(suite, tmp_path / f"{compiler}.tapml")
+        files = CompiledFiles(tmp_path / f"{compiler}.tapml")
+        texts[compiler] = begun(files, given["prompt"], Asked(Sampling(greedy=True), 12))
+    with written_on_cpu([texts["tvm"]]) as writing:
+        wanted = [piece.id for _, piece in writing]
+    assert len(wanted) == 12
+    monkeypatch.undo()  # the PATH without a compiler has no node either
+    with Server() as server:
+        source = chosen_on_device(server.state.device("node-dawn"), server.state.blobs, [texts["native"]])
+        with written_together([texts["native"]], source) as writing:
+            assert [piece.id for _, piece in writing] == wanted
+
+
+@pytest.mark.torch
+@pytest.mark.slow
 def test_a_decoder_without_weights(tmp_path: Path) -> None:
     """Products that have the same input share its rows: 4 in a layer, and those before the logits."""
     from decoders import decoder

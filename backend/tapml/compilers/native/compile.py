@@ -17,7 +17,6 @@ from tapml.compilers.native.layouts import Layout
 from tapml.compilers.native.matmul import matmul
 from tapml.compilers.native.matrices import uses_matrices, with_matrices
 from tapml.compilers.native.raster import raster
-from tapml.compilers.native.rounded import rounded
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.staged import Template, of_any, staged
 from tapml.compilers.native.stages import inlined, stages_of
@@ -31,7 +30,7 @@ from tapml.lowering.by_hand import ATTRIBUTE, made_with
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram
 
-TEMPLATES: tuple[Template, ...] = (transposed, raster, elementwise, matmul, rounded, rows, attention)
+TEMPLATES: tuple[Template, ...] = (transposed, raster, elementwise, matmul, rows, attention)
 """In the order in which they are asked."""
 
 _STORED = ("float32", "float16", "int32", "uint32")

@@ -53,9 +53,9 @@ fn rounded_word(k : i32) -> u32 {
 """
 
 
-def rounded(found: Found) -> list[Launch] | None:
+def rounded(found: Found, chosen: Split | None = None) -> list[Launch] | None:
     """One dispatch for a product of integers of which the left factor is one row that is rounded. None for what is
-    none, or where the row has no room in workgroup memory."""
+    none, or where the row has no room in workgroup memory. `chosen`: how it is shared out, as in `matmul`."""
     if len(found.stages) < 2 or found.threads < INVOCATIONS or found.textures:
         return None
     first, *others = found.stages
@@ -75,7 +75,8 @@ def rounded(found: Found) -> list[Launch] | None:
         return None
     text = Text(found, found.entry_point, indices, _OWN_NAMES, given={_GREATEST: _GREATEST})
     hooks = _Rounded(text, made)
-    return [skinny(hooks, 1, _split(columns, words), lambda _, wide: (ceildiv(columns, wide),) * 2, DOTS[found.dots])]
+    split = chosen or _split(columns, words)
+    return [skinny(hooks, 1, split, lambda _, wide: (ceildiv(columns, wide),) * 2, DOTS[found.dots])]
 
 
 def _without(stage: Stage, buffer: str) -> Stage:
