@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
+from tapml.compilers.auto.in_place import is_better
 from tapml.importing.activations import ROWS, packed_rows
 from tapml.importing.kernel_calls import call
 from tapml.importing.quantise import INT8, Q4F16, Q4F32, Q8, Kind
@@ -42,11 +43,15 @@ class Work:
     """Whether what rotates is a cache, which changes from call to call, and no weights."""
     rounded: bool = False
     """Whether the first is rounded to 8-bit integers before: words and scales of its rows are the arguments then."""
+    within: bool = False
+    """Whether that is within the product's kernel, as it is of one row: the first is the argument then."""
 
     def operator(self) -> Operator:
         """Raises ValueError where it is not one."""
         module = self._module()
-        operators = lower(module, len(module["main"].params)).operators
+        # Where moves may be read in place operators round their row themselves; here is no move.
+        accepts = is_better if self.within else None
+        operators = lower(module, len(module["main"].params), accepts=accepts).operators
         if self.rounded:
             operators = [one for one in operators if not one.name.startswith(ROWS)]
         if len(operators) != 1:
@@ -179,6 +184,9 @@ def _quantised(small: bool) -> list[Work]:
             if kind == Q8:
                 name = f"{what}, q8 activations"
                 found.append(Work(name, _linear, shapes, dtype, 2, kind=INT8, rounded=True))
+                if rows == 1:
+                    name = f"{name}, rounded within"
+                    found.append(Work(name, _linear, shapes, dtype, 2, kind=INT8, rounded=True, within=True))
         if kind == Q8:
             rows = [(512 // s, 4096 // s)]
             found.append(Work("rows to int8 512x4096", _words_of_rows, rows, dtype))

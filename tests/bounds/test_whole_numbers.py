@@ -9,6 +9,11 @@ from rounding_device import Device, operator
 from tvm import relax
 from tvm.relax import op
 
+from tapml.bounds import Bound, Operator
+from tapml.importing.activations import product_of_one_row
+from tapml.importing.quantise import INT8, pack
+from tapml.lowering.write import program_of
+
 
 def quantized(builder: Any, x: Any) -> Any:
     """As QuantizeLinear: rounded, moved by a zero point, saturated, stored in an integer."""
@@ -42,6 +47,41 @@ def test_no_device_that_rounds_as_it_may_is_outside() -> None:
         assert (np.abs(found - carved) <= bound.bound).all()
     assert bound.bound.max() == 1
     assert (bound.bound[:2000] == 0).mean() > 0.99
+
+
+def product_of(row: np.ndarray, weight: np.ndarray) -> Bound:
+    """Of a row that is rounded to 8-bit integers, by a weight of such."""
+    packed = pack(weight, INT8, "weight")
+    columns, inner = weight.shape
+    program = program_of("product", product_of_one_row(2, inner, columns, "float32"))
+    scale = np.abs(row).max() / np.float32(127)
+    carved = (np.floor(row / scale + 0.5) * scale)[None] @ packed.array().T
+    (bound,) = Operator(program).bounds([row[None], packed.words, packed.scales], [carved.astype(np.float32)])
+    return bound
+
+
+def test_sums_of_products_are_off_by_the_weight_of_what_may_be_either_of_two_integers() -> None:
+    weight = np.random.default_rng(0).normal(size=(33, 40)).astype(np.float32)
+    row = np.arange(40, dtype=np.float32)
+    row[0] = 127
+    apart = product_of(row, weight).bound
+    row[5] = 6.5
+    near = product_of(row, weight).bound
+    assert apart is not None
+    assert near is not None
+    assert apart.max() < 1e-3
+    by = np.abs(pack(weight, INT8, "weight").array()[:, 5])
+    assert (by <= near).all()
+    assert (near <= by + 1e-3).all()
+
+
+def test_nothing_is_promised_of_products_with_what_is_no_number() -> None:
+    row = np.arange(40, dtype=np.float32)
+    row[3] = np.nan
+    with np.errstate(invalid="ignore"):
+        bound = product_of(row, np.ones((33, 40), np.float32)).bound
+    assert bound is not None
+    assert np.isinf(bound).all()
 
 
 def test_x_unlike_itself_is_unbounded_for_nan_unless_the_kernel_looks_at_its_bits() -> None:

@@ -14,21 +14,22 @@ from tvm import relax
 
 from tapml.errors import InputError
 from tapml.importing import import_decoder, import_unweighted
-from tapml.importing.activations import LEAST, packed_rows, rounded
+from tapml.importing.activations import LEAST, packed_rows, product, rounded, rounded_product
 from tapml.importing.kernel_calls import call
 from tapml.importing.onnx_rounded import round_products
 from tapml.importing.onnx_run import OnnxRuntime
 from tapml.importing.quantise import INT8, Packed, pack
 
 
-def computed(function: object, data: np.ndarray) -> list[np.ndarray]:
+def computed(function: object, *arrays: np.ndarray) -> list[np.ndarray]:
     builder = relax.BlockBuilder()
-    given = relax.Var("x", relax.TensorType(data.shape, str(data.dtype)))
-    with builder.function("main", [given]):
+    given = [relax.Var(f"x{n}", relax.TensorType(one.shape, str(one.dtype))) for n, one in enumerate(arrays)]
+    with builder.function("main", given):
         with builder.dataflow():
-            result = builder.emit_output(call(builder, function, [given], name="made", alone=True))
+            result = builder.emit_output(call(builder, function, given, name="made", alone=True))
         builder.emit_func_output(result)
-    found = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())["main"](tvm.runtime.tensor(data))
+    tensors = map(tvm.runtime.tensor, arrays)
+    found = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())["main"](*tensors)
     return [tensor.numpy() for tensor in (found if hasattr(found, "__len__") else [found])]
 
 
@@ -49,6 +50,19 @@ def test_each_number_is_the_nearest_there_is(inner: int, dtype: str) -> None:
     assert (found[0, 1] == 0).all()
     (same,) = computed(rounded, data)
     np.testing.assert_allclose(same, found.astype(dtype), rtol=1e-6 if dtype == "float32" else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_product_that_rounds_its_rows_gives_what_one_of_rounded_rows_does(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    data, weight = ((random.standard_normal(shape) * 3).astype(dtype) for shape in ((2, 3, 45), (40, 45)))
+    data[0, 1] = 0
+    packed = pack(weight, INT8, "w")
+    (found,) = computed(rounded_product, data, packed.words, packed.scales)
+    words, scales = computed(packed_rows, data)
+    (same,) = computed(lambda *given: product(*given, 45, dtype), words, scales, packed.words, packed.scales)
+    assert str(found.dtype) == dtype
+    np.testing.assert_array_equal(found, same)
 
 
 def test_what_is_left_of_a_word_stands_for_zeros() -> None:
@@ -130,6 +144,47 @@ def test_a_decoder(tmp_path: Path) -> None:
     called = Counter(name.rstrip("0123456789") for name in suite.kernels)
     assert called["int8_rows"]
     assert called["int8_matmul"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_token_is_rounded_where_it_is_multiplied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By native kernels: a call of many tokens rounds them as ever, one of a single token has no dispatch for it, and
+    the text is the same."""
+    from decoders import decoder
+    from tapml.building.build import build
+    from tapml.carving.carve import carve
+    from tapml.compiled.files import CompiledFiles
+    from tapml.compilers.choose import CHOICES
+    from tapml.generation.asked import Asked, begun
+    from tapml.generation.on_cpu import written_on_cpu
+    from tapml.generation.on_device import chosen_on_device
+    from tapml.generation.sampling import Sampling
+    from tapml.generation.writing import written_together
+    from tapml.server import Server
+
+    given = {"prompt": [3, 17, 42, 99, 7], "steps": 2, "capacity": 32, "chunk": 4}
+    model = import_decoder(decoder("grouped queries", tmp_path), **given, quantise="q8", activations="int8")
+    texts = {}
+    for compiler in ("tvm", "native"):
+        suite = carve(model, tmp_path / f"{compiler}.suite", name="decoder", compilers=CHOICES[compiler])
+        assert suite.manifest["oracle"]["agrees"]
+        called = {name: [node.kernel for node in found.nodes] for name, found in suite.program.functions.items()}
+        rows = {name: sum("int8_rows" in kernel for kernel in kernels) for name, kernels in called.items()}
+        within = sum("of_one_row" in kernel for kernel in called["decode"])
+        assert rows["prefill"] > 0
+        assert (rows["decode"] == 0) == (within > 0) == (compiler == "native")
+        build(suite, tmp_path / f"{compiler}.tapml")
+        files = CompiledFiles(tmp_path / f"{compiler}.tapml")
+        texts[compiler] = begun(files, given["prompt"], Asked(Sampling(greedy=True), 12))
+    with written_on_cpu([texts["tvm"]]) as writing:
+        wanted = [piece.id for _, piece in writing]
+    assert len(wanted) == 12
+    monkeypatch.undo()  # the PATH without a compiler has no node either
+    with Server() as server:
+        source = chosen_on_device(server.state.device("node-dawn"), server.state.blobs, [texts["native"]])
+        with written_together([texts["native"]], source) as writing:
+            assert [piece.id for _, piece in writing] == wanted
 
 
 @pytest.mark.torch

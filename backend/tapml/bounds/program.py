@@ -213,10 +213,10 @@ class Run:
         if update.dtype == dtype and loads_floats_only(update):
             a, b = map(grid.evaluate, update.operands)
             if dtype not in FLOATS:
-                if not (a.exact and b.exact):
-                    raise NotDerivable("an integer sum of what depends on rounding")
                 value = contract(a.value, b.value, extents, axes)
-                return Uncertain(wrapped(value.astype(np.int64), dtype) + start)
+                exact = a.exact and b.exact
+                off = None if exact else self._products_off(a, b, extents, axes, _call_axis(grid))
+                return Uncertain(wrapped(value.astype(np.int64), dtype) + start, off)
             product = Product(a.value, b.value, extents, axes, _call_axis(grid))
             value = product.sum()
             if self._rounding is not None:

@@ -33,6 +33,10 @@ LEAST = 2.0**-100
 MOST_TERMS = 2**31 // (128 * 128)
 """Of a sum of products that an int32 holds whatever they are."""
 
+MOST_OF_ONE_ROW = 14336
+"""The longest row that is rounded within each product that reads it, where it is the only one: as words it has room in
+the workgroup memory that every device has, beside sums."""
+
 
 def check_activations(activations: str, quantise: str | None) -> None:
     """Raise InputError for activations that cannot be asked for with these weights."""
@@ -97,15 +101,30 @@ def _row(data: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 def product(words: Any, scales: Any, weight: Any, weight_scales: Any, inner: int, dtype: str) -> Any:
     """Of packed rows and a packed weight `[columns, inner]`, the sums of integers times both scales, in `dtype`."""
-    columns = weight.shape[0]
-    k = te.reduce_axis((0, inner), name="k")
     left = te.compute([*words.shape[:-1], inner], lambda *at: _integer(words, at), "numbers")
+    return _summed(left, lambda *row: scales(*row, 0), weight, weight_scales, dtype)
+
+
+def rounded_product(data: Any, weight: Any, weight_scales: Any) -> Any:
+    """The same of what the rows are packed of, `[..., inner]`, in its dtype. Integers are not packed on the way: of a
+    word with a number in doubt little could be told."""
+    greatest, number = _row(data)
+    left = te.compute(data.shape, number, "numbers")
+    largest = tirx.const(LARGEST, "float32")
+    return _summed(left, lambda *row: greatest(*row) / largest, weight, weight_scales, data.dtype)
+
+
+def _summed(left: Any, scale: Callable[..., Any], weight: Any, weight_scales: Any, dtype: str) -> Any:
+    """Of integers `[..., inner]` and a packed weight: the sums of their products times `scale`, of a row, and that of
+    the column."""
+    columns, inner = weight.shape[0], left.shape[-1]
+    k = te.reduce_axis((0, inner), name="k")
     right = te.compute([columns, inner], lambda *at: _integer(weight, at), "weights")
-    shape = [*words.shape[:-1], columns]
+    shape = [*left.shape[:-1], columns]
     total = te.compute(shape, lambda *at: te.sum(left(*at[:-1], k) * right(at[-1], k), axis=k), "total")
 
     def element(*at: Any) -> Any:
-        scaled = total(*at).astype("float32") * scales(*at[:-1], 0) * weight_scales(at[-1], 0)
+        scaled = total(*at).astype("float32") * scale(*at[:-1]) * weight_scales(at[-1], 0)
         return scaled.astype(dtype)
 
     return te.compute(shape, element, "matmul")
@@ -116,6 +135,15 @@ def _integer(words: Any, at: Any) -> Any:
     shift = tirx.Cast("uint32", tirx.floormod(k, kind.each) * kind.bits)
     code = (words(*row, tirx.floordiv(k, kind.each)) >> shift) & tirx.const(2**kind.bits - 1, "uint32")
     return code.astype("int32") - tirx.const(kind.zero, "int32")
+
+
+def product_of_one_row(rank: int, inner: int, columns: int, dtype: str) -> Any:
+    """The PrimFunc of a `rounded_product` of one row, whose data has so many dimensions."""
+    data = te.placeholder([1] * (rank - 1) + [inner], dtype, "data")
+    weight = te.placeholder([columns, INT8.words(inner)], "uint32", "weight")
+    scales = te.placeholder([columns, 1], "float32", "weight_scales")
+    function = te.create_prim_func([data, weight, scales, rounded_product(data, weight, scales)], "int64")
+    return function.without_attr("global_symbol")
 
 
 def converters() -> dict[str, Callable[[Any, Any], Any]]:

@@ -14,12 +14,20 @@ import tvm
 from tvm import relax, te, tirx
 from tvm_ffi import structural_equal
 
-from tapml.importing.activations import ROUNDED, ROWS, packed_rows, product
+from tapml.importing.activations import (
+    MOST_OF_ONE_ROW,
+    ROUNDED,
+    ROWS,
+    packed_rows,
+    product,
+    product_of_one_row,
+)
 from tapml.importing.indices import take
 from tapml.importing.kernel_calls import call_several
 from tapml.importing.quantise import INT8, Kind
 from tapml.importing.quantise_uses import Uses, from_end
 from tapml.importing.relax_ir import Expr, operator_name, static_shape, tensor_dtype
+from tapml.lowering.one_row import with_one_row
 
 _FUSED = 4
 """TVM's class of operators that others are fused behind (tvm::OpPatternKind::kOutEWiseFusable)."""
@@ -165,7 +173,11 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 
         words, scales = self._rows_of[key]
         operands = [words, scales, *packed.all]
-        return self._called(_PRODUCT, product_of, operands, packed, [*shape[:-1], packed.rows], pattern=_FUSED)
+        of_one_row = None
+        if packed.inner <= MOST_OF_ONE_ROW:
+            of_one_row = product_of_one_row(len(shape), packed.inner, packed.rows, packed.dtype)
+        to = [*shape[:-1], packed.rows]
+        return self._called(_PRODUCT, product_of, operands, packed, to, pattern=_FUSED, of_one_row=of_one_row)
 
     def _rows(self, indices: Expr, packed: PackedVariables, counted: bool) -> Expr:
         def rows(indices: Any, *parts: Any) -> Any:
@@ -185,14 +197,17 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         *,
         pattern: int | None = None,
         counted: bool = False,
+        of_one_row: Any = None,
     ) -> Expr:
-        """A call of the kernel, which is made once for operands of the same types."""
+        """A call of the kernel, which is made once for operands of the same types. `of_one_row`: see `with_one_row`."""
         key = repr((name, packed.kind, packed.inner, counted, [str(operand.ty) for operand in operands]))
         if key not in self._made:
             call = self.builder_.call_te(compute, *operands, primfunc_name_hint=name)
             variable = call.args[0]
             if pattern is not None:
                 function = self.builder_.get()[variable].with_attr("op_pattern", pattern)
+                if of_one_row is not None:
+                    function = with_one_row(function, of_one_row.with_attr("op_pattern", pattern))
                 self.builder_.update_func(variable, function)
             # Sizes that no operand has alone (of two axes as one) are operands, too.
             self._made[key] = variable, [*call.args[1].fields][len(operands) :]

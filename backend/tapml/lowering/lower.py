@@ -28,6 +28,7 @@ from tapml.lowering.fuse import fuse, with_narrow_joins
 from tapml.lowering.in_place import Accepts, with_moves_in_place
 from tapml.lowering.legalize import legalized
 from tapml.lowering.names import names_of_results
+from tapml.lowering.one_row import with_rows_in_their_operators
 from tapml.lowering.operator import Operator
 from tapml.lowering.plain_moves import with_plain_moves
 from tapml.lowering.pooling import with_bounded_windows
@@ -112,7 +113,8 @@ def lower(
     What cannot be lowered where moves are read in place is lowered without.
 
     `names`: variable of `main` -> the model's own name of that value, which the program's value has then. `accepts`:
-    which moves are read in place (in_place.py); by default none is.
+    which moves are read in place (in_place.py); by default none is. Where it is given, operators make of one row what
+    another one would (one_row.py).
 
     `main` takes `input_count` inputs, then parameters, all tensors; sizes of the inputs may be variables that have the
     names of `symbols`.
@@ -152,7 +154,9 @@ def _lowered(
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            plain = with_means_of_squares(with_plain_moves(module))
+            # As moves that are read in place, that is for kernels of tapml's own.
+            plain = with_rows_in_their_operators(module, wanted=accepts is not None)
+            plain = with_means_of_squares(with_plain_moves(plain))
             written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(plain)))
             if accepts is not None:
                 written = with_slices(written)

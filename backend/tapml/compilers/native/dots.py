@@ -69,10 +69,10 @@ def with_dots(requires: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_words(found: Contraction, indices: Indices, buffers: Any) -> bool:
     """Whether both factors of a product are 8-bit integers in words that follow each other along the inner axis."""
-    return all(_words_of(indices, buffers, value, found.inner) is not None for value in (found.left, found.right))
+    return all(words_of(indices, buffers, value, found.inner) is not None for value in (found.left, found.right))
 
 
-def _words_of(indices: Indices, buffers: Any, value: Expression, inner: Sequence[Index]) -> Expression | None:
+def words_of(indices: Indices, buffers: Any, value: Expression, inner: Sequence[Index]) -> Expression | None:
     """The load of the words whose integers a factor is, less what stands for 0."""
     if len(inner) != 1 or not isinstance(inner[0].extent, int) or value.kind != "sub" or value.dtype != "int32":
         return None
@@ -91,13 +91,13 @@ class ProductOfWords(OfWords, Hooks):
         return self._of_words(name, line, value, own, inner)
 
     def _word(self, factor: Factor) -> Expression:
-        found = _words_of(self._indices, self._buffers, factor.value, factor.inner)
+        found = words_of(self._indices, self._buffers, factor.value, factor.inner)
         assert found is not None
         return found
 
     def _inner(self) -> tuple[int, int]:
         """How many integers and how many words a line has."""
-        inner = int(self._left.inner[0].extent)
+        inner = int(self._right.inner[0].extent)
         return inner, -(-inner // EACH)
 
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:

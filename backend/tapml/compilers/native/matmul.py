@@ -23,6 +23,7 @@ from tapml.compilers.native.packed import packed_factor, packing_of, packs_vecto
 from tapml.compilers.native.pieces import LEAST_OF_PIECES, in_pieces, least_splits
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, Hooks
+from tapml.compilers.native.rounded import rounded
 from tapml.compilers.native.skinny import (
     MOST_ROWS,
     ROWS_OF_EIGHTS,
@@ -41,13 +42,15 @@ from tapml.compilers.native.tiles import Tile, is_large, tile_of
 def matmul(
     found: Found, chosen: Tile | Split | WordSplit | Blocks | None = None, packed: Collection[str] | None = None
 ) -> list[Launch] | None:
-    """One dispatch for a product of matrices, however its axes lie, or two where its inner axis is shared out, and one
-    before it for each factor that is packed. None for what is none. `chosen`: how it is shared out, where that is the
-    template's own way to do it; `packed`: factors, "left" and "right", that are; by default what is estimated to take
-    the least time."""
-    known = _contracted(found)
-    if known is None or found.threads < 256:
+    """One dispatch for a product of matrices, however its axes lie, or of one row that is rounded first (rounded.py);
+    two where its inner axis is shared out, and one before it for each factor that is packed. None for what is none.
+    `chosen`: how it is shared out, where that is the template's own way to do it; `packed`: factors, "left" and
+    "right", that are; by default what is estimated to take the least time."""
+    if found.threads < 256:
         return None
+    known = _contracted(found)
+    if known is None:
+        return rounded(found, chosen if isinstance(chosen, Split) else None)
     indices, made, shape = known
     batch, rows, columns, inner = shape.batch, shape.rows, shape.columns, shape.inner
     check_counts(indices, (batch, rows, columns))
