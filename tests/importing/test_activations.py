@@ -246,3 +246,15 @@ def test_the_model_that_comes_with_tapml(tmp_path: Path, monkeypatch: pytest.Mon
             JobSpecification(kind="validation", devices=["node-dawn"], save=False, record=False), context
         )
     assert {test["verdict"] for test in document["tests"]} == {"pass"}
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_oracle_may_round_what_sums_of_integers_do_not(tmp_path: Path) -> None:
+    """A product whose result is small beside what it sums was taken for another one."""
+    from tapml.carving.carve import carve
+    from tapml.cli.generate_command import folder_of
+
+    given = {"prompt": "It was a dark and stormy night", "steps": 2, "quantise": "q8", "activations": "int8"}
+    suite = carve(import_decoder(folder_of("tiny"), **given), tmp_path / "tiny.suite", name="tiny")
+    assert suite.manifest["oracle"]["agrees"]
