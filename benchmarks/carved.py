@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages import between, check_docs
-from benchmarks.pool import Pool
+from benchmarks.pool import COMPILER, Pool
 
 Record = Mapping[str, Any]
+
+COMPILERS = ("tvm", "native", "auto")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Benchmark:
     processes: int = 2
     current: Callable[[Record], bool] = lambda record: True
     """Whether a record of before is of the code that runs now: others are made again."""
+    compilers: Sequence[str] = ()
+    """What `--compiler` may be, the default first; none where workers do not ask (`benchmarks.workers.compilers`)."""
 
     def main(self) -> int:
         """Exit code 1 where a case shows a fault of tapml's."""
@@ -50,11 +55,21 @@ class Benchmark:
         devices = [name for name in options.devices.split(",") if name]
         options.records.parent.mkdir(parents=True, exist_ok=True)
         kept = _records(options.records, names) if options.resume else {}
-        found = {name: record for name, record in kept.items() if self.current(record)}
+        found = {name: record for name, record in kept.items() if self._current(record, options)}
         if others := [name for name in kept if name not in found]:
             print(f"made again, for their records are of other code: {', '.join(others)}", file=sys.stderr)
         waiting = [name for name in names if name not in found]
-        pool = Pool(waiting, devices, options.processes, options.seconds, self.worker, self.facts)
+        chosen = {"compiler": options.compiler} if self.compilers else {}
+        if chosen:
+            os.environ[COMPILER] = options.compiler
+        pool = Pool(
+            waiting,
+            devices,
+            options.processes,
+            options.seconds,
+            self.worker,
+            lambda name: {**self.facts(name), **chosen},
+        )
         with options.records.open("a" if options.resume else "w") as file, contextlib.closing(pool.run()) as ran:
             for record in ran:
                 found[record["name"]] = record
@@ -68,6 +83,10 @@ class Benchmark:
         if options.docs:
             between(options.docs, self._mark, self.table(records))
         return 1 if any(map(broken, records)) else 0
+
+    def _current(self, record: Record, options: argparse.Namespace) -> bool:
+        of_compiler = not self.compilers or record.get("compiler", self.compilers[0]) == options.compiler
+        return of_compiler and self.current(record)
 
     @property
     def _mark(self) -> str:
@@ -84,6 +103,8 @@ class Benchmark:
         add("--seconds", type=float, default=self.seconds, help=f"what takes longer hangs (default {self.seconds:g})")
         add("--records", type=Path, default=Path("build") / f"{self.name}.jsonl")
         add("--resume", action="store_true", help="keep the records of a run that was interrupted, and do the rest")
+        if self.compilers:
+            add("--compiler", choices=self.compilers, default=self.compilers[0], help="as of `tapml carve`")
         add("--docs", type=Path, help="page whose generated part is written anew")
         options = parser.parse_args()
         check_docs(parser, options.docs, self._mark)

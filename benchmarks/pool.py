@@ -17,6 +17,9 @@ from typing import Any
 CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 120.0
 
+COMPILER = "TAPML_BENCHMARK_COMPILER"
+"""The variable that says to workers whose kernels a case is carved with; all that are started later inherit it."""
+
 
 class Pool:
     """Worker processes, each with a watchdog."""

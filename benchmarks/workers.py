@@ -6,6 +6,7 @@ Names of cases come on standard input, one a line; each is answered with a JSON 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -17,10 +18,18 @@ from typing import Any
 
 from benchmarks.everywhere import built_problems
 from benchmarks.pages import device_words
+from benchmarks.pool import COMPILER
+from tapml.compilers.base import Compiler
+from tapml.compilers.choose import compilers_of
 from tapml.errors import InputError, TapmlError
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.zoo.judge import verdict_lines
+
+
+def compilers() -> Sequence[Compiler]:
+    """Those of `--compiler` of the benchmark."""
+    return compilers_of(os.environ.get(COMPILER))
 
 
 class Worker(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.carved import Benchmark
+from benchmarks.carved import COMPILERS, Benchmark
 from benchmarks.onnx_nodes import table
 from benchmarks.onnx_nodes.cases import cases, facts
 
@@ -21,6 +21,7 @@ BENCHMARK = Benchmark(
     facts=facts,
     said=table.show,
     table=table.markdown,
+    compilers=COMPILERS,
 )
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.onnx_nodes.cases import Case, cases
-from benchmarks.workers import Worker, serve
+from benchmarks.workers import Worker, compilers, serve
 from tapml.carving.carve import carve
 from tapml.importing import import_model
 from tapml.suite import Suite, TensorRef
@@ -44,7 +44,8 @@ def carved(case: Case, folder: Path) -> tuple[Suite, list[str]]:
     arrays = {name: np.asarray(array) for name, array in zip(names, case.inputs, strict=False)}
     np.savez(folder / "inputs.npz", **arrays)
     imported = import_model(str(model), input_files=[folder / "inputs.npz"])
-    return carve(imported, folder / "case.suite", name=case.name, keep_disagreeing=True), imported.outputs
+    suite = carve(imported, folder / "case.suite", name=case.name, compilers=compilers(), keep_disagreeing=True)
+    return suite, imported.outputs
 
 
 def difference(suite: Suite, case: Case, outputs: Sequence[str]) -> str:

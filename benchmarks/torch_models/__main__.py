@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.carved import Benchmark, Record, built, built_wrong, outcome, said_by_devices
+from benchmarks.carved import COMPILERS, Benchmark, Record, built, built_wrong, outcome, said_by_devices
 from benchmarks.torch_models.cases import names
 
 
@@ -48,6 +48,7 @@ BENCHMARK = Benchmark(
     facts=lambda name: {},
     said=_show,
     table=_table,
+    compilers=COMPILERS,
 )
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.torch_models.cases import exported
-from benchmarks.workers import Worker, serve
+from benchmarks.workers import Worker, compilers, serve
 from tapml.carving.carve import carve
 from tapml.importing import import_model
 
@@ -20,7 +20,7 @@ class TorchModels(Worker):
     def judged(self, name: str, folder: Path) -> dict[str, Any]:
         path, inputs = exported(name, folder)
         imported = import_model(str(path), input_files=[inputs])
-        suite = carve(imported, folder / "case.suite", name="case", keep_disagreeing=True)
+        suite = carve(imported, folder / "case.suite", name="case", compilers=compilers(), keep_disagreeing=True)
         doubts = suite.doubts if suite.manifest["oracle"] is not None else [suite.manifest["oracle_missing"]]
         return {
             "outcome": "wrong" if doubts else "right",
