@@ -57,7 +57,8 @@ class Benchmark:
         kept = _records(options.records, names) if options.resume else {}
         found = {name: record for name, record in kept.items() if self._current(record, options)}
         if others := [name for name in kept if name not in found]:
-            print(f"made again, for their records are of other code: {', '.join(others)}", file=sys.stderr)
+            of = "other code or another compiler" if self.compilers else "other code"
+            print(f"made again, for their records are of {of}: {', '.join(others)}", file=sys.stderr)
         waiting = [name for name in names if name not in found]
         chosen = {"compiler": options.compiler} if self.compilers else {}
         if chosen:
