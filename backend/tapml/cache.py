@@ -23,6 +23,11 @@ def cache_dir() -> Path:
     return _folder("TAPML_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
+def cache_entry(kind: str, key: str) -> Path:
+    """The JSON file of the cache that holds what is of this kind and has this key, a digest."""
+    return cache_dir() / kind / key[:2] / f"{key}.json"
+
+
 def cached(make: Callable[[Path], T]) -> T:
     """`make(cache_dir())`; where that folder cannot be written, `make` of one that goes with this process.
 

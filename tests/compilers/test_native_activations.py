@@ -126,15 +126,24 @@ def test_all_tiles_at_their_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert wrong(carved(cases, tmp_path), "node-dawn") == {}
 
 
+SHARED_OUT = pytest.mark.parametrize(("lanes", "vectors"), [(8, 1), (8, 4), (64, 2)])
+
+
+def about_a_turn(lanes: int, vectors: int, rows: Callable[[int], int]) -> tuple[Split, dict[str, Product]]:
+    """How words are shared out, and products whose inner axis is about what lanes read in a turn then. `rows`: by how
+    much it is more."""
+    turn = 16 * lanes * vectors
+    cases = {f"{turn + more}": case((rows(more),), 40 + more % 3, turn + more) for more in (-17, -1, 0, 1, 16)}
+    return Split(INVOCATIONS // lanes, lanes, vectors), cases
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("lanes", "vectors"), [(8, 1), (8, 4), (64, 2)])
+@SHARED_OUT
 def test_however_words_are_shared_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lanes: int, vectors: int
 ) -> None:
-    split = Split(INVOCATIONS // lanes, lanes, vectors)
+    split, cases = about_a_turn(lanes, vectors, lambda more: 2 + abs(more) % 7)
     monkeypatch.setattr("tapml.compilers.native.matmul.split_of", lambda *_, **__: split)
-    turn = 16 * lanes * vectors
-    cases = {f"{turn + more}": case((2 + abs(more) % 7,), 40 + more % 3, turn + more) for more in (-17, -1, 0, 1, 16)}
     assert wrong(carved(cases, tmp_path), "node-dawn") == {}
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from compilers.quantised_products import Product, carved, with_bias
-from compilers.test_native_activations import case, outliers, variants, verdicts
+from compilers.test_native_activations import SHARED_OUT, about_a_turn, case, outliers, variants, verdicts
 from compilers.test_native_products import wrong
-from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.importing.activations import MOST_OF_ONE_ROW
 from tapml.suite import Suite
 
@@ -79,14 +78,12 @@ def test_tvm_rounds_rows_by_themselves_and_can_do_otherwise(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lanes", "vectors"), [(8, 1), (8, 4), (64, 2)])
+@SHARED_OUT
 def test_however_words_are_shared_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lanes: int, vectors: int
 ) -> None:
-    split = Split(INVOCATIONS // lanes, lanes, vectors)
+    split, cases = about_a_turn(lanes, vectors, lambda _: 1)
     monkeypatch.setattr("tapml.compilers.native.rounded.split_of", lambda *_, **__: split)
-    turn = 16 * lanes * vectors
-    cases = {f"{turn + more}": case((1,), 40 + more % 3, turn + more) for more in (-17, -1, 0, 1, 16)}
     assert wrong(carved(cases, tmp_path), "node-dawn") == {}
 
 

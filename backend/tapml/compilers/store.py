@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from tapml.cache import cache_dir
+from tapml.cache import cache_entry
 from tapml.files import write_json
 from tapml.kernels.bundle import CompiledKernel
 
@@ -31,4 +31,4 @@ def store(key: str, kernel: CompiledKernel) -> CompiledKernel:
 
 
 def _path(key: str) -> Path:
-    return cache_dir() / "kernels" / key[:2] / f"{key}.json"
+    return cache_entry("kernels", key)

@@ -10,7 +10,7 @@ from dataclasses import astuple, fields
 from importlib import resources
 from pathlib import Path
 
-from tapml.cache import cache_dir
+from tapml.cache import cache_entry
 from tapml.compilers.auto.counting import Counts
 from tapml.files import sha256, write_json
 
@@ -40,8 +40,7 @@ def kept(count: Count) -> Count:
 
 
 def _path(*given: str | Uniforms) -> Path:
-    key = sha256(json.dumps([_counted_by(), *given]))
-    return cache_dir() / "counts" / key[:2] / f"{key}.json"
+    return cache_entry("counts", sha256(json.dumps([_counted_by(), *given])))
 
 
 @functools.cache

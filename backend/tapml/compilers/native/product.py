@@ -74,6 +74,15 @@ class Product:
     functions: str
 
 
+@dataclass(frozen=True)
+class Before:
+    """Lines before those of a template, what workgroups share besides for them, and what the comment says of that."""
+
+    shared: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    comment: str = ""
+
+
 class Hooks(Ending):
     """Writes a product's functions into a kernel's text. `fours`: whether the template takes vectors of four rows, and
     of four columns, where factors lie so. `parts`: by what `finish` is left to another dispatch (split.py), of so many
@@ -161,6 +170,10 @@ class Hooks(Ending):
             functions="\n".join(functions),
         )
 
+    def _before(self, workgroup: int) -> Before:
+        """What an entry point of so many invocations does before the template's lines."""
+        return Before()
+
     def _kept(self, parts: Parts) -> str:
         rows, columns = self._count(self._found.rows), self._count(self._found.columns)
         return parts.kept(rows, columns, self.by_four_columns)
@@ -179,12 +192,15 @@ class Hooks(Ending):
         """The dispatch of a text: what workgroups share, the functions, and the `lines` of its entry point. `grid`: the
         text of a workgroup's number, and how many there are (`grid_of`)."""
         group, workgroups = grid
-        self._text.declarations = [*shared, "", product.functions, helpers]
+        before = self._before(workgroup)
+        self._text.declarations = [*shared, *before.shared, "", product.functions, helpers]
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
-        for line in lines:
+        for line in (*before.lines, *lines):
             writer.line(line)
-        return self._text.launch(writer, comment, [*arguments_of(group), *more_arguments], workgroup, workgroups)
+        return self._text.launch(
+            writer, comment + before.comment, [*arguments_of(group), *more_arguments], workgroup, workgroups
+        )
 
 
 def tiles(count: str, size: int) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tapml.compilers.native.combining import all_combined
 from tapml.compilers.native.contraction import contraction, factors_of
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, words_of
 from tapml.compilers.native.factors import Factor, Factors, extents
 from tapml.compilers.native.kernel import WORKGROUP_MEMORY, Found, Launch, Text, ceildiv, times
-from tapml.compilers.native.product import OWN_NAMES, Product
+from tapml.compilers.native.product import OWN_NAMES, Before, Product
 from tapml.compilers.native.skinny import INVOCATIONS, Split, skinny, split_of
 from tapml.compilers.native.stages import Index, Numbering, Stage, rewritten, substituted, variable
 from tapml.operators.program import Expression
@@ -169,27 +168,14 @@ class _Rounded(ProductOfWords):
         left += ["  return rounded_part[k / 4];", "}\n"]
         return dataclasses.replace(made, functions="\n".join([made.functions, _FUNCTIONS, *left]))
 
-    def launch(
-        self,
-        product: Product,
-        shared: Iterable[str],
-        lines: Iterable[str],
-        comment: str,
-        grid: tuple[str, Sequence[Any]],
-        workgroup: int,
-        more_arguments: Sequence[str] = (),
-        helpers: str = "",
-    ) -> Launch:
+    def _before(self, workgroup: int) -> Before:
         shared = [
-            *shared,
             f"var<workgroup> greatest_part : array<f32, {workgroup}>;",
             f"var<workgroup> rounded_part : array<vec4<u32>, {self._vectors}>;",
             f"var<private> {_GREATEST} : f32;",
         ]
-        comment = f"{comment}\nBefore that it rounds the row, to words in workgroup memory."
-        return super().launch(
-            product, shared, [*self._rounding(workgroup), *lines], comment, grid, workgroup, more_arguments, helpers
-        )
+        said = "\nBefore that it rounds the row, to words in workgroup memory."
+        return Before(shared, [*self._rounding(workgroup)], said)
 
     def _rounding(self, workgroup: int) -> Iterable[str]:
         """Leaves the row's greatest absolute value in each invocation, and its words in workgroup memory."""
