@@ -55,7 +55,7 @@ _PROCESSORS = 132
 """Of a large device, each of which runs several workgroups."""
 
 _MOST_SPLITS = 4
-_FAR_LESS = 0.85
+_FAR_LESS = 0.87
 
 
 def fits(lines: int, depth: int, invocations: int, across: bool) -> bool:
@@ -73,9 +73,11 @@ def blocks_of(
     across: tuple[bool, bool] = (False, False),
     choices: Sequence[Blocks] = BLOCKS,
     least: int = 1,
+    products: int = 1,
 ) -> Blocks:
     """What is estimated to take the least time; more workgroups to a sum than `least` where that is far less. `across`:
-    whether vectors of the left and of the right factor are of lines."""
+    whether vectors of the left and of the right factor are of lines. `products`: of float16, for each of the
+    program (pieces.py)."""
     known = [
         replace(blocks, splits=least)
         for blocks in choices
@@ -85,7 +87,7 @@ def blocks_of(
 
     def time(blocks: Blocks) -> float:
         parts = split.cost(rows * columns * batch, blocks.splits)
-        return _time(blocks, rows, columns, batch, inner) + parts
+        return _time(blocks, rows, columns, batch, inner, products) + parts
 
     best = min(known, key=time)
     most = min(_MOST_SPLITS, inner // 256, split.MOST_BYTES // (4 * rows * columns * batch))
@@ -94,14 +96,15 @@ def blocks_of(
     return faster if time(faster) < _FAR_LESS * time(best) else best
 
 
-def _time(blocks: Blocks, rows: int, columns: int, batch: int, inner: int) -> float:
+def _time(blocks: Blocks, rows: int, columns: int, batch: int, inner: int, products: int) -> float:
     """In nanoseconds: a step along the inner axis takes a processor what all of its workgroups multiply and bring, and
     not less than one subgroup waits for. The numbers are those of nine convolutions and two products on an H200, each
-    in all blocks: what this chooses takes at most 3 % more than the fastest."""
+    in all blocks: what this chooses takes at most 3 % more than the fastest. Of several products to each, workgroups of
+    a processor take as long as one after the other (15 products of integers there)."""
     groups = -(-rows // blocks.height) * -(-columns // blocks.width) * batch * blocks.splits
-    squares = blocks.depth / SIDE
-    alone = 737 + 9.2 * blocks.rows * blocks.columns / SIDE**2 * squares
+    each, squares = -(-groups // _PROCESSORS), blocks.depth / SIDE
+    alone = 737 + 9.2 * blocks.rows * blocks.columns / SIDE**2 * squares * products
     multiplied = 0.94 * blocks.height * blocks.width / SIDE**2
     brought = 0.98 * (blocks.height + blocks.width)
-    together = -(-groups // _PROCESSORS) * (multiplied + brought + 5.3) * squares
+    together = each * (alone if products > 1 else (multiplied + brought + 5.3) * squares)
     return -(-inner // (blocks.depth * blocks.splits)) * max(alone, together)

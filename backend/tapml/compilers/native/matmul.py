@@ -217,7 +217,7 @@ def _by_matrices(
     if isinstance(chosen, Blocks):
         blocks = dataclasses.replace(chosen, splits=max(chosen.splits, least))
     else:
-        blocks = blocks_of(rows, columns, batch, inner, as_it_is.across, choices, least)
+        blocks = blocks_of(rows, columns, batch, inner, as_it_is.across, choices, least, as_it_is.products)
     if blocks.invocations > found.threads:
         return None
     if packed is None:
