@@ -198,3 +198,48 @@ def test_another_order_is_not_suspicious_and_another_constant_is(random: np.rand
     assert simulated.times(expected) < 2
     assert simulated.times(x + (FIRST + SECOND)) < 2
     assert simulated.times(x + f32(1.000001) * FIRST + SECOND) > SUSPICIOUS_TIMES
+
+
+ADDED, FACTOR = f32(-0.045088436), f32(0.05574522)
+
+
+def _times_with_constants(x: np.ndarray, factor: np.floating[Any]) -> np.ndarray:
+    """(x + ADDED) * factor as NVIDIA's compiler has it: fma(x, factor, ADDED * factor)."""
+    return (x.astype(np.float64) * factor + f32(ADDED * factor)).astype(f32)
+
+
+@pytest.mark.parametrize(
+    ("function", "written", "device"),
+    [
+        (lambda b, x: op.multiply(b.emit(op.add(x, const(ADDED))), const(FACTOR)),
+         lambda x: (x + ADDED) * FACTOR, lambda x: _times_with_constants(x, FACTOR)),
+        (lambda b, x: op.multiply(const(FACTOR), b.emit(op.negative(b.emit(op.add(x, const(ADDED)))))),
+         lambda x: FACTOR * -(x + ADDED), lambda x: _times_with_constants(x, -FACTOR)),
+        (lambda b, x: op.multiply(b.emit(op.permute_dims(b.emit(op.add(x, const(ADDED))))), const(FACTOR)),
+         lambda x: (x + ADDED).T * FACTOR, lambda x: _times_with_constants(x.T, FACTOR)),
+        (lambda b, x: op.divide(b.emit(op.subtract(x, const(-ADDED))), const(FACTOR)),
+         lambda x: (x + ADDED) / FACTOR, lambda x: _times_with_constants(x, 1 / FACTOR)),
+    ],
+    ids=["times", "negated", "transposed", "divided"],
+)  # fmt: skip
+def test_a_constant_factor_that_a_device_multiplies_each_term_by(
+    random: np.random.Generator, function: Any, written: Any, device: Any
+) -> None:
+    near = -ADDED + random.standard_normal((40, 10)).astype(f32) * f32(1e-5)
+    x = np.concatenate([near, random.standard_normal((40, 10)).astype(f32)], 1)
+    expected, got = written(x), device(x)
+    assert (np.abs(got - expected) > 8 * np.spacing(np.abs(expected))).any(), "the factor of each term is far off"
+    bound = bound_of(function, [x], expected).bound
+    assert (np.abs(got - expected) <= bound).all()
+    (simulated,) = simulate(_program(function, x.shape), [x], [expected], [bound])
+    assert simulated is not None
+    assert simulated.times(got) < 2
+    assert simulated.times(written(x + f32(1e-6))) > SUSPICIOUS_TIMES
+
+
+def test_a_power_of_two_is_multiplied_into_a_sum_exactly() -> None:
+    x = -ADDED + np.arange(-20, 20).astype(f32) * f32(2.0**-20)
+    for factor in (0.25, -8.0):
+        expected = (x + ADDED) * f32(factor)
+        found = bound_of(lambda b, x, by=factor: op.multiply(b.emit(op.add(x, const(ADDED))), const(by)), [x], expected)
+        assert found.absolute <= abs(factor) * 2.0**-22 * float(np.max(np.abs(x + ADDED)))

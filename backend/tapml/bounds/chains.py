@@ -1,12 +1,14 @@
 """Sums and products of three and more numbers in one expression, which a device may compute in any order.
 
 WGSL lets implementations reassociate, and compilers bring constants together: (x + 0.1) + 0.2 is x + 0.3 in Mesa. That
-rounds where what is written does not, so it does not help a bound that each step as it is written is exact.
+rounds where what is written does not, so it does not help a bound that each step as it is written is exact. NVIDIA's
+compiler makes fma(x, 0.3, 0.03) of (x + 0.1) * 0.3, which is far off where x + 0.1 is small.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +47,7 @@ def evaluated(node: Expression, evaluate: Evaluate, *, walks: bool) -> Uncertain
         return _of_sum(found, terms, node.dtype, walks=walks) if len(terms) > 2 else found
     if walks:
         a, b = map(evaluate, node.operands)
-        return uncertain.multiply(a, b, node.dtype)
+        return distributed(node, uncertain.multiply(a, b, node.dtype))
     found = _multiplied(node, evaluate, terms)
     return _of_product(found, terms, node.dtype) if len(terms) > 2 else found
 
@@ -65,9 +67,41 @@ def _added(node: Expression, evaluate: Evaluate, terms: list[Uncertain]) -> Unce
 def _multiplied(node: Expression, evaluate: Evaluate, factors: list[Uncertain]) -> Uncertain:
     if node.kind == "mul":
         a, b = (_multiplied(operand, evaluate, factors) for operand in node.operands)
-        return uncertain.multiply(a, b, node.dtype)
+        return distributed(node, uncertain.multiply(a, b, node.dtype))
     factors.append(evaluate(node))
     return factors[-1]
+
+
+def distributed(node: Expression, found: Uncertain) -> Uncertain:
+    """A product or a quotient as it is written, `found`, where a device may also multiply the sum's constants by the
+    factor, each rounded, and the rest of the sum by itself."""
+    if (parts := _sum_and_factor(node)) is None or found.ends is not None:  # whole numbers, whose products are exact
+        return found
+    constants, by = [abs(one) for one in _constants(parts[0])], abs(parts[1])
+    products = [one * by for one in constants]
+    held = np.dtype(node.dtype).type
+    if len(products) == 1 and float(held(products[0])) == products[0]:
+        return found
+    return Uncertain(found.value, found.spread + unit(node.dtype) * sum(products))
+
+
+def _sum_and_factor(node: Expression) -> tuple[Expression, float] | None:
+    """A sum, some of whose terms are constants, and the constant that it is multiplied by, where that may round."""
+    for place, other in ((1, 0), (0, 1)) if node.kind == "mul" else ((1, 0),) if node.kind == "div" else ():
+        factor, given = node.operands[place], node.operands[other]
+        if node.dtype in FLOATS and factor.kind == "constant" and factor.value and _constants(given):
+            by = float(np.dtype(node.dtype).type(factor.value))
+            if math.frexp(by)[0] not in (0.5, -0.5, 0.0):  # powers of two round nothing
+                return given, by if node.kind == "mul" else 1.0 / by
+    return None
+
+
+def _constants(node: Expression) -> list[float]:
+    """Those that a sum adds."""
+    if node.kind not in _SUMS:
+        return _constants(negated) if (negated := _negated(node)) is not None else []
+    own = [float(operand.value) for operand in node.operands if operand.kind == "constant" and operand.value]
+    return own + [constant for operand in node.operands for constant in _constants(operand)]
 
 
 def _negated(node: Expression) -> Expression | None:
@@ -132,8 +166,9 @@ def _of_product(found: Uncertain, factors: Sequence[Uncertain], dtype: str) -> U
 
 
 def joined(program: OperatorProgram) -> OperatorProgram:
-    """A program whose sums have within themselves the sums that other blocks store, and products the products, as a
-    kernel has them: TVM has a block for each addition. What a reduction reads too stays, a number of its own."""
+    """A program whose sums have within themselves the sums that other blocks store, and products the products, and
+    the sums with constants that they multiply by one, as a kernel has them: TVM has a block for each addition. What a
+    reduction reads too stays, a number of its own."""
     writers = Counter(name for block in program.blocks for name in _written(block))
     again = {name for name, count in writers.items() if count > 1}
     reduced = {name for block in program.blocks if _is_reduction(block) for name in _loads(block)}
@@ -179,16 +214,25 @@ def _loads(block: Block) -> set[str]:
 
 def _joined(node: Expression, known: Mapping[str, _Made]) -> Expression:
     operands = [_joined(operand, known) for operand in node.operands]
-    if is_arithmetic(node):
+    if is_arithmetic(node) or node.kind == "div":
         for place, operand in enumerate(operands):
             made = _inlined(operand, known) if operand.kind == "load" else None
-            if made is None or not (_is_sum(made) if _is_sum_or_negated(node) else made.kind == "mul"):
+            if made is None or not _joins(node, place, made):
                 continue
             others = sum(_terms(other, node.kind) for at, other in enumerate(operands) if at != place)
             if _terms(made, node.kind) + others <= _MOST_TERMS:
                 operands[place] = made
     same = all(map(operator.is_, operands, node.operands))
     return node if same else dataclasses.replace(node, operands=tuple(operands))
+
+
+def _joins(node: Expression, place: int, made: Expression) -> bool:
+    """Whether what another block made belongs into this sum, product or quotient, as that operand."""
+    if _is_sum_or_negated(node):
+        return _is_sum(made)
+    operands = [made if at == place else operand for at, operand in enumerate(node.operands)]
+    together = _sum_and_factor(dataclasses.replace(node, operands=tuple(operands)))
+    return (node.kind == "mul" and made.kind == "mul") or (together is not None and together[0] is made)
 
 
 def _is_sum_or_negated(node: Expression) -> bool:

@@ -72,6 +72,8 @@ class Grid:
             return unlike if kind == "ne" else Uncertain(~unlike.value, unlike.error)
         if kind == "mod" and dtype in FLOATS and "fmod" in self._functions:
             return self._functions["fmod"](*operands, dtype)
+        if kind == "div" and dtype in FLOATS:
+            return chains.distributed(node, uncertain.divide(operands[0], operands[1], dtype))
         if kind in BINARY:
             return BINARY[kind](*operands, dtype)
         if kind in CHOICES:
@@ -288,7 +290,7 @@ def reinterpreted(x: Uncertain, source: str, target: str) -> Uncertain:
 
 
 # ------------------------------------------------ operations of two operands: (a, b, dtype of the result)
-# Sums and products of floats: chains.py.
+# Sums, products and quotients of floats: chains.py.
 
 
 def _add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
@@ -305,10 +307,6 @@ def _add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
 def _multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
     error = None if a.exact and b.exact else uncertain.product_error(a, b)
     return Uncertain(wrapped(a.value * b.value, dtype), error)
-
-
-def _divide(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
-    return uncertain.divide(a, b, dtype) if dtype in FLOATS else _truncated(a, b, dtype)
 
 
 def _whole(function: Callable[..., Any]) -> Operation:
@@ -375,7 +373,7 @@ BINARY: dict[str, Operation] = {
     "add": _add,
     "sub": functools.partial(_add, sign=-1),
     "mul": _multiply,
-    "div": _divide,
+    "div": _truncated,
     "mod": _whole(np.fmod),
     "floordiv": _whole(np.floor_divide),
     "floormod": _whole(np.mod),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tapml.bounds import Bound, Call, Converted, NotDerivable, Operator
+from tapml.bounds.converted import any_subnormal
 from tapml.bounds.uncertain import FLOATS
 from tapml.compare.tolerance import UNIT, derived, estimated
 from tapml.operators.external import External
@@ -23,6 +24,9 @@ _SMALL_RUNS = 4
 
 _DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a derivation raises that is not right itself."""
+
+
+_COMPARISONS = ("max", "min", "eq", "ne", "lt", "le", "gt", "ge")
 
 
 class OperatorTolerances:
@@ -43,6 +47,7 @@ class OperatorTolerances:
         self._put = put
         self.obstacle = ""
         """Why no bound can be derived, once that is known."""
+        self._compares = not isinstance(program, External) and _compares(program)
         self._operator: Operator | None = None
         if isinstance(program, External):
             self.obstacle = f"{program.who} computes it, and how is not known"
@@ -64,7 +69,7 @@ class OperatorTolerances:
     def derived(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> tuple[Tolerance, ...] | None:
         """Those of a call that follow from the operator's program; None where none do, and of all calls that come
         after one of which none did."""
-        if self._operator is not None and self._has_bounds(expected):
+        if self._operator is not None and self._has_bounds(inputs, expected):
             try:
                 return self._stored(self._operator.bounds(inputs, expected))
             except NotDerivable as error:
@@ -78,17 +83,20 @@ class OperatorTolerances:
     def derived_together(self, calls: Sequence[Call]) -> list[tuple[Tolerance, ...]] | None:
         """What `derived` gives of each of these calls, in a fraction of its time; None where that cannot be, or it may
         give none of one."""
-        if self._operator is None or not all(self._has_bounds(expected) for _, expected in calls):
+        if self._operator is None or not all(self._has_bounds(*call) for call in calls):
             return None
         try:
             return [*map(self._stored, self._operator.of_calls(calls))]
         except (NotDerivable, *_DEFECTS):
             return None
 
-    def _has_bounds(self, expected: Sequence[np.ndarray]) -> bool:
-        """An operator that only moves values and chooses none has nothing to derive."""
+    def _has_bounds(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
+        """An operator that only moves values and chooses none has nothing to derive. One that compares them may take
+        subnormal numbers for zero."""
         discrete = any(str(array.dtype) not in FLOATS for array in expected)
-        return self.rounds or (discrete and self.numerics.accumulation_length > 1)
+        if self.rounds or (discrete and self.numerics.accumulation_length > 1):
+            return True
+        return self._compares and any(any_subnormal(array.reshape(-1), str(array.dtype)) for array in inputs)
 
     def _stored(self, bounds: Sequence[Bound]) -> tuple[Tolerance, ...]:
         return tuple(derived(bound, self._put) for bound in bounds)
@@ -104,3 +112,12 @@ class OperatorTolerances:
             return tuple(found)
         why = f"estimated, for no bound can be derived: {self.obstacle}"
         return tuple(Tolerance(t.absolute, t.relative, (why, *t.reasons)) for t in found)
+
+
+def _compares(program: OperatorProgram) -> bool:
+    """Whether it compares floating-point numbers."""
+    return any(
+        node.kind in _COMPARISONS and node.operands[0].dtype in FLOATS
+        for block in program.blocks
+        for node in block.expressions
+    )
