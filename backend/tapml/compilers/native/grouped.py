@@ -70,12 +70,11 @@ def by_groups(stages: Sequence[Stage]) -> tuple[list[Stage], Index] | None:
     (own,), (group,) = terms.reduction, total.reduction
     if own.extent != GROUP or not isinstance(group.extent, int) or value.kind != "mul" or terms.value.dtype != "int32":
         return None
-    for cast, scale in (value.operands, value.operands[::-1]):
-        load = cast.operands[0] if cast.kind == "cast" else cast
-        if load.kind == "load" and load.value == terms.buffer and load is not cast and terms.covers:
-            break
-    else:
+    term = next((pair for pair in (value.operands, value.operands[::-1]) if _cast_of(pair[0], terms.buffer)), None)
+    if term is None or not terms.covers:
         return None
+    cast, scale = term
+    (load,) = cast.operands
     point = f"{group.variable}_{own.variable}"
     summed = _of_points(at_element(terms, load.operands), group.variable, own.variable, point)
     factors = factors_of(summed)
@@ -89,6 +88,11 @@ def by_groups(stages: Sequence[Stage]) -> tuple[list[Stage], Index] | None:
     value = dataclasses.replace(value, operands=(product, scale))
     made = dataclasses.replace(total, value=value, reduction=(Index(point, inner),))
     return [made if stage is total else stage for stage in stages if stage is not terms], group
+
+
+def _cast_of(value: Expression, buffer: str) -> bool:
+    """Whether it is an element of the buffer, as another number."""
+    return value.kind == "cast" and value.operands[0].kind == "load" and value.operands[0].value == buffer
 
 
 def _of_points(root: Expression, group: str, own: str, point: str) -> Expression:
