@@ -61,7 +61,9 @@ class Work:
     @property
     def halves(self) -> frozenset[int]:
         """Arguments that are float16 on a device, as scales that are numbers of float16 are."""
-        return frozenset({len(self.shapes)} if self.kind is not None and self.kind.half else ())
+        # Rows that are rounded before are words and scales.
+        place = len(self.shapes) + (self.rounded and not self.within)
+        return frozenset({place} if self.kind is not None and self.kind.half else ())
 
     def _module(self) -> tvm.IRModule:
         builder = relax.BlockBuilder()
