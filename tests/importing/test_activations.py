@@ -173,7 +173,10 @@ def test_a_decoder(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_token_is_rounded_where_it_is_multiplied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("quantise", ["q8", "q4f16"])
+def test_a_token_is_rounded_where_it_is_multiplied(
+    quantise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By native kernels: a call of many tokens rounds them as ever, one of a single token has no dispatch for it, and
     the text is the same."""
     from decoders import decoder
@@ -189,7 +192,7 @@ def test_a_token_is_rounded_where_it_is_multiplied(tmp_path: Path, monkeypatch: 
     from tapml.server import Server
 
     given = {"prompt": [3, 17, 42, 99, 7], "steps": 2, "capacity": 32, "chunk": 4}
-    model = import_decoder(decoder("grouped queries", tmp_path), **given, quantise="q8", activations="int8")
+    model = import_decoder(decoder("grouped queries", tmp_path), **given, quantise=quantise, activations="int8")
     texts = {}
     for compiler in ("tvm", "native"):
         suite = carve(model, tmp_path / f"{compiler}.suite", name="decoder", compilers=CHOICES[compiler])
