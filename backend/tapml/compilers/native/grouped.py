@@ -18,7 +18,7 @@ from tapml.compilers.native.integers import codes_of
 from tapml.compilers.native.kernel import Found
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, Kind
-from tapml.compilers.native.stages import Index, Stage, at_element, rewritten, variable, variables_of
+from tapml.compilers.native.stages import Index, Stage, at_element, loads, rewritten, variable, variables_of
 from tapml.compilers.native.words import bare
 from tapml.operators.program import Expression
 
@@ -68,7 +68,12 @@ def by_groups(stages: Sequence[Stage]) -> tuple[list[Stage], Index] | None:
         return None
     (terms, total), value = sums, sums[1].value
     (own,), (group,) = terms.reduction, total.reduction
-    if own.extent != GROUP or not isinstance(group.extent, int) or value.kind != "mul" or terms.value.dtype != "int32":
+    if own.extent != GROUP or not isinstance(group.extent, int) or (value.kind, value.dtype) != ("mul", "float32"):
+        return None
+    start, rest = terms.start, [stage.value for stage in stages if stage not in sums]
+    if terms.value.dtype != "int32" or start is None or start.kind != "constant" or start.value != 0:
+        return None
+    if any(load.value == terms.buffer for load in loads(*rest)):
         return None
     term = next((pair for pair in (value.operands, value.operands[::-1]) if _cast_of(pair[0], terms.buffer)), None)
     if term is None or not terms.covers:
@@ -91,8 +96,12 @@ def by_groups(stages: Sequence[Stage]) -> tuple[list[Stage], Index] | None:
 
 
 def _cast_of(value: Expression, buffer: str) -> bool:
-    """Whether it is an element of the buffer, as another number."""
-    return value.kind == "cast" and value.operands[0].kind == "load" and value.operands[0].value == buffer
+    """Whether it is an element of the buffer, as a number of float32."""
+    return (
+        (value.kind, value.dtype) == ("cast", "float32")
+        and value.operands[0].kind == "load"
+        and value.operands[0].value == buffer
+    )
 
 
 def _of_points(root: Expression, group: str, own: str, point: str) -> Expression:
