@@ -61,7 +61,9 @@ class Work:
     @property
     def halves(self) -> frozenset[int]:
         """Arguments that are float16 on a device, as scales that are numbers of float16 are."""
-        return frozenset({len(self.shapes)} if self.kind is not None and self.kind.half else ())
+        # Rows that are rounded before are words and scales.
+        place = len(self.shapes) + (self.rounded and not self.within)
+        return frozenset({place} if self.kind is not None and self.kind.half else ())
 
     def _module(self) -> tvm.IRModule:
         builder = relax.BlockBuilder()
@@ -181,12 +183,12 @@ def _quantised(small: bool) -> list[Work]:
         for rows, what, goal in ((512 // s, "GEMM 512x4096x4096", goals[0]), (1, "GEMV 4096x4096", goals[1])):
             shapes = [(rows, 4096 // s), (4096 // s, 4096 // s)]
             found.append(Work(f"{what}, {kind.name}", _linear, shapes, dtype, 2, goal, kind=kind))
-            if kind == Q8:
-                name = f"{what}, q8 activations"
-                found.append(Work(name, _linear, shapes, dtype, 2, kind=INT8, rounded=True))
+            if kind in (Q8, Q4F16):
+                name, of = f"{what}, {kind.name} activations", INT8 if kind == Q8 else kind
+                found.append(Work(name, _linear, shapes, dtype, 2, kind=of, rounded=True))
                 if rows == 1:
                     name = f"{name}, rounded within"
-                    found.append(Work(name, _linear, shapes, dtype, 2, kind=INT8, rounded=True, within=True))
+                    found.append(Work(name, _linear, shapes, dtype, 2, kind=of, rounded=True, within=True))
         if kind == Q8:
             rows = [(512 // s, 4096 // s)]
             found.append(Work("rows to int8 512x4096", _words_of_rows, rows, dtype))

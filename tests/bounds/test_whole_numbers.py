@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from rounding_device import Device, operator
 from tvm import relax
 from tvm.relax import op
 
 from tapml.bounds import Bound, Operator
 from tapml.importing.activations import product_of_one_row
-from tapml.importing.quantise import INT8, pack
+from tapml.importing.quantise import INT8, Q4F16, Kind, pack
 from tapml.lowering.write import program_of
 
 
@@ -49,37 +50,51 @@ def test_no_device_that_rounds_as_it_may_is_outside() -> None:
     assert (bound.bound[:2000] == 0).mean() > 0.99
 
 
-def product_of(row: np.ndarray, weight: np.ndarray) -> Bound:
-    """Of a row that is rounded to 8-bit integers, by a weight of such."""
-    packed = pack(weight, INT8, "weight")
+def product_of(row: np.ndarray, weight: np.ndarray, kind: Kind = INT8) -> Bound:
+    """Of a row that is rounded to 8-bit integers, by a weight of integers."""
+    packed = pack(weight, kind, "weight")
     columns, inner = weight.shape
-    program = program_of("product", product_of_one_row(2, inner, columns, "float32"))
+    program = program_of("product", product_of_one_row(2, inner, columns, "float32", kind))
     scale = np.abs(row).max() / np.float32(127)
     carved = (np.floor(row / scale + 0.5) * scale)[None] @ packed.array().T
     (bound,) = Operator(program).bounds([row[None], packed.words, packed.scales], [carved.astype(np.float32)])
     return bound
 
 
-def test_sums_of_products_are_off_by_the_weight_of_what_may_be_either_of_two_integers() -> None:
+@pytest.mark.parametrize("kind", [INT8, Q4F16], ids=lambda kind: kind.name)
+def test_sums_of_products_are_off_by_the_weight_of_what_may_be_either_of_two_integers(kind: Kind) -> None:
     weight = np.random.default_rng(0).normal(size=(33, 40)).astype(np.float32)
     row = np.arange(40, dtype=np.float32)
     row[0] = 127
-    apart = product_of(row, weight).bound
+    apart = product_of(row, weight, kind).bound
     row[5] = 6.5
-    near = product_of(row, weight).bound
+    near = product_of(row, weight, kind).bound
     assert apart is not None
     assert near is not None
     assert apart.max() < 1e-3
-    by = np.abs(pack(weight, INT8, "weight").array()[:, 5])
+    by = np.abs(pack(weight, kind, "weight").array()[:, 5])
     assert (by <= near).all()
     assert (near <= by + 1e-3).all()
 
 
-def test_nothing_is_promised_of_products_with_what_is_no_number() -> None:
+def test_sums_of_groups_are_off_by_no_more_than_they_are_rounded() -> None:
+    """Those of integers are exact: what they are added up of rounds, however long a group is."""
+    weight = np.random.default_rng(0).normal(size=(33, 320)).astype(np.float32)
+    row = np.random.default_rng(1).integers(-127, 128, 320).astype(np.float32)
+    row[0] = 127
+    found = product_of(row, weight, Q4F16)
+    assert found.bound is not None
+    size = np.abs(row) @ np.abs(pack(weight, Q4F16, "weight").array()).T
+    # As many units as terms, of half of what they are together, and those of the products and the row's scale.
+    assert (found.bound <= 8 * 2.0**-23 * size).all()
+
+
+@pytest.mark.parametrize("kind", [INT8, Q4F16], ids=lambda kind: kind.name)
+def test_nothing_is_promised_of_products_with_what_is_no_number(kind: Kind) -> None:
     row = np.arange(40, dtype=np.float32)
     row[3] = np.nan
     with np.errstate(invalid="ignore"):
-        bound = product_of(row, np.ones((33, 40), np.float32)).bound
+        bound = product_of(row, np.ones((33, 40), np.float32), kind).bound
     assert bound is not None
     assert np.isinf(bound).all()
 

@@ -88,20 +88,22 @@ def pass_on_a_device(suite: Suite) -> None:
 def called(suite: Suite) -> Counter[str]:
     """Calls of kernels, by what they compute first."""
     names = (node.kernel for node in suite.graph.kernel_nodes)
-    return Counter(next((part for part in ("int8_rows", "int8_matmul", "q8_") if part in name), "") for name in names)
+    parts = ("int8_rows", "int8_matmul", "int8_q4_matmul", "q8_", "q4_")
+    return Counter(next((part for part in parts if part in name), "") for name in names)
 
 
 @pytest.mark.parametrize("compiler", ["native", pytest.param("tvm", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["onnx", pytest.param("pt2", marks=pytest.mark.torch)])
-def test_a_file(kind: str, compiler: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("quantise", "operator"), [("q8", "int8_matmul"), ("q4f16", "int8_q4_matmul")])
+def test_a_file(quantise: str, operator: str, kind: str, compiler: str, tmp_path: Path) -> None:
     """Products that read the same rows share what these are rounded to; the oracle computes with that, too."""
     path = str(file_of(kind, tmp_path))
-    model = import_model(path, random_inputs=True, **INT8)
-    unrounded = import_model(path, random_inputs=True, quantise="q8")
+    model = import_model(path, random_inputs=True, quantise=quantise, activations="int8")
+    unrounded = import_model(path, random_inputs=True, quantise=quantise)
     assert model.quantised is not None
     assert model.quantised.products == 4
     for cost in (model.quantised.cost or {})["outputs"].values():
-        assert cost["cosine"] > 0.999
+        assert cost["cosine"] > (0.999 if quantise == "q8" else 0.95)
     suite = carve(model, tmp_path / "x.suite", name="x", compilers=CHOICES[compiler])
     oracle = suite.manifest["oracle"]
     assert oracle["agrees"]
@@ -110,7 +112,7 @@ def test_a_file(kind: str, compiler: str, tmp_path: Path) -> None:
     assert oracle["max_abs_error"] < 1e-5 < 1e-3 < np.abs(rounded - numbers).max()
     assert suite.manifest["model"]["quantised"]["activations"] == "int8"
     found = called(suite)
-    assert (found["int8_rows"], found["int8_matmul"], found["q8_"]) == (3, 4, 0)
+    assert (found["int8_rows"], found[operator], found["q8_"] + found["q4_"]) == (3, 4, 0)
     pass_on_a_device(suite)
 
 
@@ -132,18 +134,23 @@ def test_a_model_in_detail_has_what_is_rounded(kind: str, tmp_path: Path, monkey
 
 
 @pytest.mark.slow
-def test_minilm(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("quantise", "cosine", "products"),
+    [("q8", 0.98, {"int8_matmul": 36}), ("q844", 0.94, {"int8_matmul": 24, "int8_q4_matmul": 12})],
+    ids=["q8", "q844"],
+)
+def test_minilm(quantise: str, cosine: float, products: dict[str, int], tmp_path: Path) -> None:
     """Four roundings in each of six layers: queries, keys and values have the same rows."""
     texts = ["A quick brown fox jumps over the lazy dog near the river bank.", "Good morning"]
-    model = import_model("minilm", texts=texts, one_by_one=True, **INT8)
+    model = import_model("minilm", texts=texts, one_by_one=True, quantise=quantise, activations="int8")
     assert model.quantised is not None
     assert model.quantised.products == 36
-    assert (model.quantised.cost or {})["outputs"]["embedding"]["cosine"] > 0.98
+    assert (model.quantised.cost or {})["outputs"]["embedding"]["cosine"] > cosine
     suite = carve(model, tmp_path / "minilm.suite", name="minilm", compilers=CHOICES["native"])
     oracle = suite.manifest["oracle"]
     assert oracle["agrees"]
     assert oracle["operators"]["held"] == oracle["operators"]["of"]
     assert oracle["max_abs_error"] < 1e-5
     found = called(suite)
-    assert (found["int8_rows"], found["int8_matmul"]) == (24, 36)
+    assert {name: found[name] for name in ("int8_rows", *products)} == {"int8_rows": 24, **products}
     pass_on_a_device(suite)

@@ -25,9 +25,18 @@ from tapml.cli import main
             "y.txt is no text in UTF-8",
         ),
         (["carve", "--hf", "x", "-o", "x.suite", "--activations", "int4"], "there is no 'int4', did you mean int8?"),
-        (["carve", "--hf", "x", "-o", "x.suite", "--activations", "int8"], "give --quantise q8 or q844, too"),
-        (["carve", "x.onnx", "-o", "x.suite", "--activations", "int8"], "give --quantise q8 or q844, too"),
-        (["generate", "tiny", "--prompt", "a", "--activations", "int8"], "give --quantise q8 or q844, too"),
+        (
+            ["carve", "--hf", "x", "-o", "x.suite", "--activations", "int8"],
+            "give --quantise q8, q844, q4f16 or q4f32, too",
+        ),
+        (
+            ["carve", "x.onnx", "-o", "x.suite", "--activations", "int8"],
+            "give --quantise q8, q844, q4f16 or q4f32, too",
+        ),
+        (
+            ["generate", "tiny", "--prompt", "a", "--activations", "int8"],
+            "give --quantise q8, q844, q4f16 or q4f32, too",
+        ),
         (
             ["generate", "x.suite", "--prompt", "a", "--quantise", "q8"],
             "x.suite is made already: --quantise is for tiny",

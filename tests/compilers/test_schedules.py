@@ -11,6 +11,9 @@ from tvm import relax
 from helpers import compiled_anew
 from tapml.compilers.tvm.compile import BASE, webgpu_target
 from tapml.compilers.tvm.schedules import cost, schedule
+from tapml.importing.activations import product
+from tapml.importing.kernel_calls import call
+from tapml.importing.quantise import Q4F16
 from tapml.lowering.fuse import MOST_BUFFERS
 from tapml.lowering.lower import lower
 from tapml.lowering.operator import Operator
@@ -57,6 +60,24 @@ def test_what_is_added_to_a_sum_of_one_term_is_added_once() -> None:
 
     text = compiled_anew(operator(added, (1, 8, 20, 20), (8, 1, 1, 1), (1, 8, 20, 20))).files[0].text
     assert text.count("x2_ptr[") == 1
+
+
+def test_sums_of_integers_that_are_terms_of_a_sum_are_in_registers() -> None:
+    """Of a product of 8-bit integers with weights of 4 bits: in memory they would be as many as groups for each
+    element."""
+    types = [((3, 16), "uint32"), ((3, 1), "float32"), ((40, 8), "uint32"), ((40, 2), "float32")]
+    builder = relax.BlockBuilder()
+    given = [relax.Var(f"x{n}", relax.TensorType(*found)) for n, found in enumerate(types)]
+    with builder.function("main", given):
+        with builder.dataflow():
+            made = call(builder, lambda *parts: product(*parts, 64, "float32", Q4F16), given, name="made", alone=True)
+            out = builder.emit_output(made)
+        builder.emit_func_output(out)
+    (found,) = lower(builder.finalize(), len(types)).operators
+    (variant,) = compiled_anew(found).document["variants"]
+    assert variant["temporaries"] == []
+    (launch,) = variant["launches"]
+    assert launch["grid"] == [1, 1, 1]
 
 
 def test_no_kernel_binds_more_buffers_than_browsers_allow() -> None:

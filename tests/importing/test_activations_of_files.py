@@ -137,16 +137,19 @@ def test_what_is_multiplied_otherwise_stays(tmp_path: Path, matches: Callable[..
     matches(model, atol=1e-5)
 
 
-def test_weights_of_4_bits_stay_so(tmp_path: Path, matches: Callable[..., None]) -> None:
+@pytest.mark.parametrize(("quantise", "of_8", "of_4"), [("q844", 1, 1), ("q4f16", 0, 2), ("q4f32", 0, 2)])
+def test_weights_of_4_bits(quantise: str, of_8: int, of_4: int, tmp_path: Path, matches: Callable[..., None]) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "attention.w"], ["h"]),
         helper.make_node("MatMul", ["h", "up.w"], ["y"]),
     ]
     weights = {"attention.w": normal(WIDTH, INNER), "up.w": normal(INNER, OUT, seed=1)}
     path = saved(tmp_path / "mixed.onnx", nodes, {"x": (TensorProto.FLOAT, ROWS)}, ["y"], weights)
-    model = import_model(str(path), random_inputs=True, quantise="q844", activations="int8")
+    model = import_model(str(path), random_inputs=True, quantise=quantise, activations="int8")
     found = called(model)
-    assert (found["int8_matmul"], found["q4_matmul"]) == (1, 1)
+    assert (found["int8_matmul"], found["int8_q4_matmul"], found["q4_matmul"]) == (of_8, of_4, 0)
+    assert model.quantised is not None
+    assert model.quantised.products == 2
     matches(model, atol=1e-5)
 
 
@@ -167,16 +170,14 @@ def test_a_computed_weight_stays(tmp_path: Path, matches: Callable[..., None]) -
 
 def test_what_cannot_be_rounded_is_refused(tmp_path: Path) -> None:
     path = str(product(tmp_path / "x.onnx"))
-    with pytest.raises(InputError, match="give --quantise q8 or q844, too"):
+    with pytest.raises(InputError, match="give --quantise q8, q844, q4f16 or q4f32, too"):
         import_model(path, random_inputs=True, activations="int8")
     with pytest.raises(InputError, match="there is no --activations int4, did you mean int8"):
         import_model(path, random_inputs=True, quantise="q8", activations="int4")
-    with pytest.raises(InputError, match=r"x\.onnx: .*none of its weights is such: give --quantise q8 or q844"):
-        import_model(path, random_inputs=True, quantise="q4f32", activations="int8")
     columns = str(product(tmp_path / "columns.onnx", transA=1))
-    with pytest.raises(InputError, match="no linear layer multiplies by a weight of 8 bits: leave out --activations"):
+    with pytest.raises(InputError, match="no linear layer multiplies by a quantised weight: leave out --activations"):
         import_model(columns, random_inputs=True, **INT8)
-    with pytest.raises(InputError, match="give --quantise q8 or q844, too"):
+    with pytest.raises(InputError, match="give --quantise q8, q844, q4f16 or q4f32, too"):
         import_model("minilm", activations="int8")
 
 

@@ -136,7 +136,7 @@ def _add_generate(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--activations", choices=ACTIVATIONS, metavar="int8",
-        help="with --quantise q8 or q844: with products of integers, of activations rounded to 8 bits, too",
+        help="with --quantise: with products of integers, of activations rounded to 8 bits, too",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group()
     given.add_argument(

@@ -81,8 +81,8 @@ def check_model(options: argparse.Namespace) -> None:
         raise InputError("give --prompt or --prompt-ids, not both")
     if options.activations is not None and options.quantise is None:
         raise InputError(
-            f"--activations {options.activations} is for products with weights of 8 bits: give --quantise q8 or q844, "
-            "too"
+            f"--activations {options.activations} is for products with quantised weights: give --quantise q8, q844, "
+            "q4f16 or q4f32, too"
         )
     if options.quantise_text is not None and options.quantise is None:
         raise InputError("--quantise-text is what quantising is measured on: give --quantise, too, or leave it out")

@@ -63,8 +63,8 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
         )
     if options.activations is not None and options.quantise is None:
         raise InputError(
-            f"--activations {options.activations} is for products with weights of 8 bits: give --quantise q8 or q844, "
-            "too"
+            f"--activations {options.activations} is for products with quantised weights: give --quantise q8, q844, "
+            "q4f16 or q4f32, too"
         )
     if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")

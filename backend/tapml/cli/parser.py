@@ -150,8 +150,8 @@ def _importing(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--activations", choices=ACTIVATIONS, metavar="int8",
-        help="with --quantise q8 or q844: linear layers with weights of 8 bits round what they are given to integers "
-        "of 8 bits, with a scale for each row, and sum products of integers (docs/quantise.md)",
+        help="with --quantise: linear layers with quantised weights round what they are given to integers of 8 bits, "
+        "with a scale for each row, and sum products of integers (docs/quantise.md)",
     )  # fmt: skip
     parser.add_argument(
         "--external", action="append", default=[], type=Path, metavar="FILE.py|FOLDER",

@@ -1,5 +1,6 @@
 """Activations as 8-bit integers with a scale for each row, made as the model runs, and their products with weights that
-are 8-bit integers: sums of whole numbers, which are exact.
+are integers of 8 or 4 bits: sums of whole numbers, which are exact. Weights of 4 bits have a scale for each group of a
+row: of each group there is such a sum, and these are added up as floating-point numbers.
 
 A row `[inner]` is stored as that of a weight is: words uint32 `[ceil(inner / 4)]`, the first integer in the lowest
 bits, of which 128 stands for 0, and a scale float32, its greatest absolute value over 127. An element is the nearest
@@ -15,7 +16,7 @@ from tvm import te, tirx
 
 from tapml.errors import InputError
 from tapml.importing.kernel_calls import call_several
-from tapml.importing.quantise import INT8
+from tapml.importing.quantise import INT8, Kind
 from tapml.text import meant
 
 MODES = ("int8",)
@@ -31,7 +32,7 @@ LEAST = 2.0**-100
 """A row with nothing greater has the scale of this number: a scale is a normal number, and so is its inverse."""
 
 MOST_TERMS = 2**31 // (128 * 128)
-"""Of a sum of products that an int32 holds whatever they are."""
+"""Of a sum of products of 8 bits each that an int32 holds whatever they are."""
 
 MOST_OF_ONE_ROW = 14336
 """The longest row that is rounded within each product that reads it, where it is the only one: as words it has room in
@@ -46,7 +47,8 @@ def check_activations(activations: str, quantise: str | None) -> None:
         )
     if quantise is None:
         raise InputError(
-            f"--activations {activations} is for products with weights of 8 bits: give --quantise q8 or q844, too"
+            f"--activations {activations} is for products with quantised weights: give --quantise q8, q844, q4f16 or "
+            "q4f32, too"
         )
 
 
@@ -99,50 +101,94 @@ def _row(data: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return greatest, number
 
 
-def product(words: Any, scales: Any, weight: Any, weight_scales: Any, inner: int, dtype: str) -> Any:
-    """Of packed rows and a packed weight `[columns, inner]`, the sums of integers times both scales, in `dtype`."""
-    left = te.compute([*words.shape[:-1], inner], lambda *at: _integer(words, at), "numbers")
-    return _summed(left, lambda *row: scales(*row, 0), weight, weight_scales, dtype)
+def product(words: Any, scales: Any, weight: Any, weight_scales: Any, inner: int, dtype: str, kind: Kind = INT8) -> Any:
+    """Of packed rows and a packed weight `[columns, inner]` of one of OF_INTEGERS, the sums of integers times both
+    scales, in `dtype`."""
+    left = te.compute([*words.shape[:-1], inner], lambda *at: _integer(words, at, INT8), "numbers")
+    return _scaled(left, lambda *row: scales(*row, 0), weight, weight_scales, dtype, kind)
 
 
-def rounded_product(data: Any, weight: Any, weight_scales: Any) -> Any:
+def rounded_product(data: Any, weight: Any, weight_scales: Any, kind: Kind = INT8) -> Any:
     """The same of what the rows are packed of, `[..., inner]`, in its dtype. Integers are not packed on the way: of a
     word with a number in doubt little could be told."""
     greatest, number = _row(data)
     left = te.compute(data.shape, number, "numbers")
     largest = tirx.const(LARGEST, "float32")
-    return _summed(left, lambda *row: greatest(*row) / largest, weight, weight_scales, data.dtype)
+    return _scaled(left, lambda *row: greatest(*row) / largest, weight, weight_scales, data.dtype, kind)
 
 
-def _summed(left: Any, scale: Callable[..., Any], weight: Any, weight_scales: Any, dtype: str) -> Any:
+def _scaled(left: Any, scale: Callable[..., Any], weight: Any, weight_scales: Any, dtype: str, kind: Kind) -> Any:
     """Of integers `[..., inner]` and a packed weight: the sums of their products times `scale`, of a row, and that of
-    the column."""
+    the weight."""
+    if kind.group is None:
+        total = _summed(left, weight, kind)
+
+        def element(*at: Any) -> Any:
+            scaled = total(*at).astype("float32") * scale(*at[:-1]) * weight_scales(at[-1], 0)
+            return scaled.astype(dtype)
+    else:
+        total = _summed_by_groups(left, weight, weight_scales, kind, kind.group)
+
+        def element(*at: Any) -> Any:
+            return (total(*at) * scale(*at[:-1])).astype(dtype)
+
+    return te.compute(total.shape, element, "matmul")
+
+
+def _summed(left: Any, weight: Any, kind: Kind) -> Any:
+    """The sums of products, int32."""
     columns, inner = weight.shape[0], left.shape[-1]
     k = te.reduce_axis((0, inner), name="k")
-    right = te.compute([columns, inner], lambda *at: _integer(weight, at), "weights")
+    right = te.compute([columns, inner], lambda *at: _integer(weight, at, kind), "weights")
     shape = [*left.shape[:-1], columns]
-    total = te.compute(shape, lambda *at: te.sum(left(*at[:-1], k) * right(at[-1], k), axis=k), "total")
+    return te.compute(shape, lambda *at: te.sum(left(*at[:-1], k) * right(at[-1], k), axis=k), "total")
+
+
+def _summed_by_groups(left: Any, weight: Any, weight_scales: Any, kind: Kind, group: int) -> Any:
+    """The sums of products of each group, int32, times its scale, added up in float32."""
+    *rows, inner = left.shape
+    columns, groups = weight.shape[0], kind.groups(int(inner))
+    right = te.compute([columns, inner], lambda *at: _integer(weight, at, kind), "weights")
+    if groups * group != int(inner):
+        left, right = _filled(left, groups * group), _filled(right, groups * group)
+    k, own = te.reduce_axis((0, group), name="k"), te.reduce_axis((0, groups), name="group")
+
+    def product(*at: Any) -> Any:
+        *row, column, number = at
+        place = number * group + k
+        return te.sum(left(*row, place) * right(column, place), axis=k)
+
+    sums = te.compute([*rows, columns, groups], product, "sums")
+
+    def scaled(*at: Any) -> Any:
+        return te.sum(sums(*at, own).astype("float32") * weight_scales(at[-1], own), axis=own)
+
+    return te.compute([*rows, columns], scaled, "total")
+
+
+def _filled(integers: Any, inner: int) -> Any:
+    """With zeros behind the last one of each row: the last group has as many as the others."""
+    *rows, before = integers.shape
 
     def element(*at: Any) -> Any:
-        scaled = total(*at).astype("float32") * scale(*at[:-1]) * weight_scales(at[-1], 0)
-        return scaled.astype(dtype)
+        return tirx.if_then_else(at[-1] < before, integers(*at), tirx.const(0, "int32"))
 
-    return te.compute(shape, element, "matmul")
+    return te.compute([*rows, inner], element, f"{integers.op.name}_of_groups")
 
 
-def _integer(words: Any, at: Any) -> Any:
-    kind, (*row, k) = INT8, at
+def _integer(words: Any, at: Any, kind: Kind) -> Any:
+    *row, k = at
     shift = tirx.Cast("uint32", tirx.floormod(k, kind.each) * kind.bits)
     code = (words(*row, tirx.floordiv(k, kind.each)) >> shift) & tirx.const(2**kind.bits - 1, "uint32")
     return code.astype("int32") - tirx.const(kind.zero, "int32")
 
 
-def product_of_one_row(rank: int, inner: int, columns: int, dtype: str) -> Any:
+def product_of_one_row(rank: int, inner: int, columns: int, dtype: str, kind: Kind = INT8) -> Any:
     """The PrimFunc of a `rounded_product` of one row, whose data has so many dimensions."""
     data = te.placeholder([1] * (rank - 1) + [inner], dtype, "data")
-    weight = te.placeholder([columns, INT8.words(inner)], "uint32", "weight")
-    scales = te.placeholder([columns, 1], "float32", "weight_scales")
-    function = te.create_prim_func([data, weight, scales, rounded_product(data, weight, scales)], "int64")
+    weight = te.placeholder([columns, kind.words(inner)], "uint32", "weight")
+    scales = te.placeholder([columns, kind.groups(inner)], "float32", "weight_scales")
+    function = te.create_prim_func([data, weight, scales, rounded_product(data, weight, scales, kind)], "int64")
     return function.without_attr("global_symbol")
 
 

@@ -44,7 +44,7 @@ def import_model(
     Runtime or PyTorch. `loop_limit`: the most turns of an ONNX file's loops whose number depends on values; without it
     some more than the given inputs take. `quantise`: how weights of products are stored as integers
     (docs/quantise.md); the oracle computes with what these stand for. `activations`, "int8": what the rows are rounded
-    to that linear layers multiply with weights of 8 bits, by the oracle, too. `progress` is told what is being done.
+    to that linear layers multiply with quantised weights, by the oracle, too. `progress` is told what is being done.
     Raises InputError for whatever cannot be used: one sentence that names the file, operator or tensor and what to do
     about it.
     """
@@ -156,7 +156,7 @@ def import_decoder(
     Of a model with an encoder, the decoder, or the `encoder`, whose outputs are inputs of the decoder; `source` is what
     the encoder is given: tokens, or an array as the model takes it (default: made up).
     `quantise`: how weights of products are stored as integers, and `activations`, "int8", what the rows are rounded to
-    that linear layers multiply with weights of 8 bits (docs/quantise.md).
+    that linear layers multiply with quantised weights (docs/quantise.md).
     Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
     without PyTorch or transformers.
     """

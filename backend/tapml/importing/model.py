@@ -83,7 +83,7 @@ class Quantised:
     left: Mapping[str, str]
     cost: Mapping[str, Any] | None
     activations: str | None = None
-    """What activations are rounded to before products with weights of 8 bits; None: they stay what they are."""
+    """What activations are rounded to before products with quantised weights; None: they stay what they are."""
     products: int = 0
     """Before how many they are."""
 

@@ -76,6 +76,8 @@ Q8 = Kind("q8", 8, None, False, 127)
 INT8 = Kind("q8", 8, None, False, 128, 127)
 """The same numbers, of integers that are bytes with a sign but for their highest bit: as products of integers take them
 (activations.py)."""
+OF_INTEGERS = (INT8, Q4F16, Q4F32)
+"""Of weights whose products with rows of 8-bit integers are sums of integers."""
 
 _ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 """In the name of a weight."""

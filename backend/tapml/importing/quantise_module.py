@@ -24,7 +24,7 @@ from tapml.importing.activations import (
 )
 from tapml.importing.indices import take
 from tapml.importing.kernel_calls import call_several
-from tapml.importing.quantise import INT8, Kind
+from tapml.importing.quantise import OF_INTEGERS, Kind
 from tapml.importing.quantise_uses import Uses, from_end
 from tapml.importing.relax_ir import Expr, operator_name, static_shape, tensor_dtype
 from tapml.lowering.one_row import with_one_row
@@ -32,7 +32,8 @@ from tapml.lowering.one_row import with_one_row
 _FUSED = 4
 """TVM's class of operators that others are fused behind (tvm::OpPatternKind::kOutEWiseFusable)."""
 
-_PRODUCT = "int8_matmul"
+_PRODUCTS = {8: "int8_matmul", 4: "int8_q4_matmul"}
+"""Operators of rows that are 8-bit integers, by the bits of the weight's."""
 
 _MOST_BYTES = 2**30
 """Of a dequantised weight as a tensor of its operator's program, where this machine computes it."""
@@ -88,7 +89,7 @@ def products_of_integers(module: tvm.IRModule) -> int:
     """Calls in `main` of what multiplies rows that are rounded."""
     values = (binding.value for block in module["main"].body.blocks for binding in block.bindings)
     calls = (value for value in values if isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.call_tir")
-    return sum(str(call.args[0].name_hint).startswith(_PRODUCT) for call in calls)
+    return sum(str(call.args[0].name_hint).startswith((*_PRODUCTS.values(),)) for call in calls)
 
 
 @relax.expr_functor.mutator
@@ -115,7 +116,7 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
             if found is None:
                 return super().visit_call_(call)
             given = self.visit_expr(call.args[0])
-            data = self._unrounded(given) if found.kind == INT8 else None
+            data = self._unrounded(given) if found.kind in OF_INTEGERS else None
             if data is None:
                 return self._product(given, found)
             return self._product_of_integers(data, [*given.ty.shape.values], found)
@@ -169,15 +170,16 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
             self._rows_of[key] = call_several(self.builder_, packed_rows, [data], name=ROWS)
 
         def product_of(words: Any, scales: Any, weight: Any, weight_scales: Any) -> Any:
-            return product(words, scales, weight, weight_scales, packed.inner, packed.dtype)
+            return product(words, scales, weight, weight_scales, packed.inner, packed.dtype, packed.kind)
 
         words, scales = self._rows_of[key]
         operands = [words, scales, *packed.all]
         of_one_row = None
         if packed.inner <= MOST_OF_ONE_ROW:
-            of_one_row = product_of_one_row(len(shape), packed.inner, packed.rows, packed.dtype)
+            of_one_row = product_of_one_row(len(shape), packed.inner, packed.rows, packed.dtype, packed.kind)
         to = [*shape[:-1], packed.rows]
-        return self._called(_PRODUCT, product_of, operands, packed, to, pattern=_FUSED, of_one_row=of_one_row)
+        name = _PRODUCTS[packed.kind.bits]
+        return self._called(name, product_of, operands, packed, to, pattern=_FUSED, of_one_row=of_one_row)
 
     def _rows(self, indices: Expr, packed: PackedVariables, counted: bool) -> Expr:
         def rows(indices: Any, *parts: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from tapml.errors import InputError
 from tapml.importing.activations import MOST_TERMS
 from tapml.importing.model import SCALES, WORDS, ZEROS, Array, ImportedModel, Quantised, QuantisedWeight, Replace
-from tapml.importing.quantise import DTYPES, INT8, MODES, Q8, Kind, Packed, check_mode, pack
+from tapml.importing.quantise import DTYPES, INT8, MODES, OF_INTEGERS, Q8, Kind, Packed, check_mode, pack
 from tapml.importing.quantise_cost import of_outputs, said
 from tapml.importing.quantise_module import (
     PackedVariables,
@@ -64,7 +64,7 @@ class Chosen:
 
     def _rounds(self, array: Array) -> bool:
         known = self._known(array) if self.activations is not None else None
-        return known is not None and self.packed[known[0]].kind == INT8
+        return known is not None and self.packed[known[0]].kind in OF_INTEGERS
 
     def _known(self, array: Array) -> tuple[str, bool] | None:
         """Name of a weight, and whether it lies `[inner, rows]`."""
@@ -156,15 +156,10 @@ def kind_of(name: str, inner: int, mode: str, activations: str | None) -> Kind:
 
 def check_integers(packed: Mapping[str, Packed], activations: str, source: str) -> None:
     """Raise InputError where no product can take integers for activations."""
-    if not any(weight.kind == INT8 for weight in packed.values()):
-        if long := [name for name, weight in packed.items() if weight.kind == Q8]:
-            raise InputError(
-                f"{source}: products with its weights of 8 bits ({', '.join(long[:_SHOWN])}) are sums of more than "
-                f"{MOST_TERMS:,} terms, which no int32 holds for sure: leave out --activations {activations}"
-            )
+    if not any(weight.kind in OF_INTEGERS for weight in packed.values()):
         raise InputError(
-            f"{source}: --activations {activations} is for products with weights of 8 bits, and none of its weights is "
-            "such: give --quantise q8 or q844"
+            f"{source}: products with its weights of 8 bits ({', '.join([*packed][:_SHOWN])}) are sums of more than "
+            f"{MOST_TERMS:,} terms, which no int32 holds for sure: leave out --activations {activations}"
         )
 
 
@@ -253,7 +248,7 @@ def _with_packed(
     products = products_of_integers(module)
     if found.activations is not None and not products:
         raise InputError(
-            f"no linear layer multiplies by a weight of 8 bits: leave out --activations {found.activations}"
+            f"no linear layer multiplies by a quantised weight: leave out --activations {found.activations}"
         )
     found = replace(found, weights=weights, products=products)
     return with_quantised(replace(model, module=module, parameters=parameters), found)

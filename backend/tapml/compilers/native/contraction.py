@@ -35,6 +35,15 @@ _SUMS = ("float32", "float16", "int32")
 
 
 @dataclass(frozen=True)
+class Groups:
+    """The inner axis in groups (grouped.py): what is summed of each is multiplied by `scale`, over `axis`, the number
+    of a group."""
+
+    scale: Expression
+    axis: Index
+
+
+@dataclass(frozen=True)
 class Contraction:
     """For each point of `batch`, `rows` and `columns`, `finish` is stored where `stored`, a load, would read, and in it
     the variable TOTAL is the sum of `left` * `right` over `inner`.
@@ -56,36 +65,43 @@ class Contraction:
     stored: Expression
     rest: Expression | None = None
     """What is added to `left`, where that is a sum of two numbers of float16 (pieces.py)."""
+    groups: Groups | None = None
+    """Where they are, factors are int32, as sums of groups are, and the sum of these is float32."""
 
     def turned(self) -> Contraction:
         """With rows for columns: the product of the transposed factors."""
         return replace(self, rows=self.columns, columns=self.rows, left=self.right, right=self.left)
 
 
-def contraction(found: Found, indices: Indices) -> Contraction | None:
+def contraction(found: Found, indices: Indices, group: Index | None = None) -> Contraction | None:
     """What an operator of one output computes, where that is a product of matrices and what may follow it element by
-    element. Columns are the group that the output's last axis is in. `indices` come to know its axes."""
+    element. Columns are the group that the output's last axis is in. `indices` come to know its axes. `group`: the axis
+    of groups, where terms are products of integers, as numbers of float32, times a scale of these (grouped.py)."""
     summed = with_its_end(found.stages)
     if summed is None or len(found.outputs) != 1:
         return None
     stage, end = summed
-    factors = factors_of(stage.value)
+    product, scales = stage.value, list[Expression]()
+    if group is not None:
+        cast, scale = product.operands
+        (product,), scales = cast.operands, [scale]
+    factors = factors_of(product)
     if factors is None:
         return None
     stored = Expression("load", found.buffers[stage.buffer].dtype, stage.indices, stage.buffer)
-    axes = Axes(indices, stage.spatial, (*factors, end, stored), found.buffers)
+    axes = Axes(indices, stage.spatial, (*factors, end, stored, *scales), found.buffers)
     axes.arrange()
-    left, right, end, stored = axes.roots
+    left, right, end, stored, *scales = axes.roots
     on = [used(found, indices, factor) for factor in (left, right)]
-    groups: dict[tuple[bool, bool], list[Index]] = {(a, b): [] for a in (False, True) for b in (False, True)}
+    by_use: dict[tuple[bool, bool], list[Index]] = {(a, b): [] for a in (False, True) for b in (False, True)}
     for axis in axes.axes:
-        groups[axis.variable in on[0], axis.variable in on[1]].append(axis)
-    rows, columns = groups[True, False], groups[False, True]
-    if groups[False, False] or not (rows or columns):
+        by_use[axis.variable in on[0], axis.variable in on[1]].append(axis)
+    rows, columns = by_use[True, False], by_use[False, True]
+    if by_use[False, False] or not (rows or columns):
         return None  # nothing is used twice
     made = Contraction(
         axes=tuple(axes.axes),
-        batch=tuple(groups[True, True]),
+        batch=tuple(by_use[True, True]),
         rows=tuple(rows),
         columns=tuple(columns),
         inner=stage.reduction,
@@ -94,7 +110,10 @@ def contraction(found: Found, indices: Indices) -> Contraction | None:
         dtype=stage.value.dtype,
         finish=end,
         stored=stored,
+        groups=None if group is None else Groups(scales[0], group),
     )
+    if group is not None:
+        return made if columns and axes.axes[-1] in columns else None
     return made.turned() if not columns or axes.axes[-1] in rows else made
 
 

@@ -15,6 +15,7 @@ from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
 from tapml.compilers.native.factors import extents
+from tapml.compilers.native.grouped import OWN_NAMES_OF_GROUPS, ProductOfGroups, grouped, kind_of
 from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
 from tapml.compilers.native.integers import Integers, ProductOfIntegers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
@@ -33,6 +34,7 @@ from tapml.compilers.native.skinny import (
     split_of,
     split_of_one,
 )
+from tapml.compilers.native.skinny_groups import skinny_groups, split_of_groups
 from tapml.compilers.native.skinny_integers import WordSplit, skinny_integers, word_split_of
 from tapml.compilers.native.split import MOST_BYTES, merged, parts_of
 from tapml.compilers.native.tiled import tiled
@@ -51,9 +53,11 @@ def matmul(
     known = _contracted(found)
     if known is None:
         return rounded(found, chosen if isinstance(chosen, Split) else None)
-    indices, made, shape = known
+    found, indices, made, shape = known
     batch, rows, columns, inner = shape.batch, shape.rows, shape.columns, shape.inner
     check_counts(indices, (batch, rows, columns))
+    if made.groups is not None:
+        return _of_groups(found, made, indices, shape, chosen)
     if made.dtype == "int32":
         return _of_words(found, made, indices, shape, chosen)
     if found.matrices and min(rows, columns) > MOST_ROWS and inner >= SIDE:
@@ -122,6 +126,23 @@ def _of_words(
     return [skinny(hooks, rows, split, count, DOTS[found.dots])]
 
 
+def _of_groups(
+    found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Tile | Split | WordSplit | Blocks | None
+) -> list[Launch]:
+    """The dispatch of a product of 8-bit integers with weights of 4 bits in groups."""
+    hooks = ProductOfGroups(Text(found, found.entry_point, indices, OWN_NAMES_OF_GROUPS), made)
+
+    def count(height: int, width: int) -> tuple[Any, int]:
+        return _count(made, indices, height, width)
+
+    if shape.tiled:
+        sizes = shape.rows, shape.columns, shape.batch, -(-shape.inner // EACH)
+        tile = chosen if isinstance(chosen, Tile) else tile_of(*sizes, across=False)
+        return [tiled(hooks, dataclasses.replace(tile, splits=1), count, kind_of(found.dots))]
+    split = chosen if isinstance(chosen, Split) else split_of_groups(hooks.groups)
+    return [skinny_groups(hooks, shape.rows, split, count, kind_of(found.dots))]
+
+
 def _word_split(found: Found, made: Contraction, indices: Indices, rows: int, integers: Integers) -> WordSplit:
     batch, columns, inner = (_most(indices, axes) for axes in (made.batch, made.columns, made.inner))
     probe = ProductOfIntegers(Text(found, found.entry_point, indices, OWN_NAMES), made, False)
@@ -148,19 +169,23 @@ class Shape:
 def shape_of(found: Found) -> Shape | None:
     """That `matmul` sees; None for what is no product of matrices."""
     known = _contracted(found)
-    return None if known is None else known[2]
+    return None if known is None else known[3]
 
 
-def _contracted(found: Found) -> tuple[Indices, Contraction, Shape] | None:
+def _contracted(found: Found) -> tuple[Found, Indices, Contraction, Shape] | None:
+    """The product that an operator is, and the operator as that was told from it."""
     indices = found.own_indices()
     made = found.memory.of(indices, "contraction", (), lambda: contraction(found, indices))
     if made is None:
-        return None
+        known = grouped(found)
+        if known is None:
+            return None
+        found, indices, made = known
     batch, rows, columns, inner = (_most(indices, axes) for axes in (made.batch, made.rows, made.columns, made.inner))
-    if columns <= MOST_ROWS < rows:
+    if columns <= MOST_ROWS < rows and made.groups is None:
         made, rows, columns = made.turned(), columns, rows
     tiled = rows > MOST_ROWS or not all(isinstance(extent, int) for extent in extents(made.rows))
-    return indices, made, Shape(batch, rows, columns, inner, tiled)
+    return found, indices, made, Shape(batch, rows, columns, inner, tiled)
 
 
 def _by_eights(found: Found, made: Contraction, indices: Indices, rows: int) -> HalvesOfRight | None:

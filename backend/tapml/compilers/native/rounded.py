@@ -11,12 +11,15 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tapml.compilers.native.combining import all_combined
-from tapml.compilers.native.contraction import contraction, factors_of
+from tapml.compilers.native.contraction import Contraction, contraction, factors_of
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, words_of
 from tapml.compilers.native.factors import Factor, Factors, extents
+from tapml.compilers.native.grouped import OWN_NAMES_OF_GROUPS, ProductOfGroups, by_groups, kind_of, of_groups
 from tapml.compilers.native.kernel import WORKGROUP_MEMORY, Found, Launch, Text, ceildiv, times
+from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, Before, Product
 from tapml.compilers.native.skinny import INVOCATIONS, Split, skinny, split_of
+from tapml.compilers.native.skinny_groups import skinny_groups, split_of_groups
 from tapml.compilers.native.stages import Index, Numbering, Stage, rewritten, substituted, variable
 from tapml.operators.program import Expression
 
@@ -61,21 +64,40 @@ def rounded(found: Found, chosen: Split | None = None) -> list[Launch] | None:
     if first.combine != "max" or first.spatial or len(first.reduction) != 1 or first.buffer in found.outputs:
         return None
     others = [_without(stage, first.buffer) for stage in others]
-    if not _rounds(others, first):
+    others, group = by_groups(others) or (others, None)
+    if not _rounds(others, first, group is not None):
         return None
     found = dataclasses.replace(found, stages=others)
     indices = found.own_indices()
-    made = found.memory.of(indices, "contraction", (), lambda: contraction(found, indices))
-    if made is None or made.batch or made.rows or words_of(indices, found.buffers, made.right, made.inner) is None:
+    if group is not None:
+        indices.declare(group.variable, group.extent)
+    made = found.memory.of(indices, "contraction", (), lambda: contraction(found, indices, group))
+    if made is None or made.batch or made.rows or not _of_words(found, indices, made):
         return None
     inner, columns = int(made.inner[0].extent), times(*extents(made.columns))
     words = -(-inner // EACH)
     if not isinstance(columns, int) or -(-inner // _VECTOR) * _VECTOR + _BESIDE > WORKGROUP_MEMORY:
         return None
-    text = Text(found, found.entry_point, indices, _OWN_NAMES, given={_GREATEST: _GREATEST})
-    hooks = _Rounded(text, made)
-    split = chosen or _split(columns, words)
-    return [skinny(hooks, 1, split, lambda _, wide: (ceildiv(columns, wide),) * 2, DOTS[found.dots])]
+
+    def count(_: int, wide: int) -> tuple[int, int]:
+        return ceildiv(columns, wide), ceildiv(columns, wide)
+
+    given = {_GREATEST: _GREATEST}
+    if group is not None:
+        text = Text(found, found.entry_point, indices, (*_OWN_NAMES, *OWN_NAMES_OF_GROUPS), given=given)
+        by_groups_of = _RoundedGroups(text, made)
+        split = chosen or _fewer(split_of_groups(by_groups_of.groups), columns)
+        return [skinny_groups(by_groups_of, 1, split, count, kind_of(found.dots))]
+    hooks = _Rounded(Text(found, found.entry_point, indices, _OWN_NAMES, given=given), made)
+    split = chosen or _fewer(split_of(columns, words, 1, along=True), columns)
+    return [skinny(hooks, 1, split, count, DOTS[found.dots])]
+
+
+def _of_words(found: Found, indices: Indices, made: Contraction) -> bool:
+    """Whether the right factor is integers in words."""
+    if made.groups is not None:
+        return of_groups(found, indices, made, right_alone=True)
+    return words_of(indices, found.buffers, made.right, made.inner) is not None
 
 
 def _without(stage: Stage, buffer: str) -> Stage:
@@ -88,11 +110,14 @@ def _without(stage: Stage, buffer: str) -> Stage:
     return dataclasses.replace(stage, value=rewritten(stage.value, change))
 
 
-def _rounds(stages: Sequence[Stage], first: Stage) -> bool:
+def _rounds(stages: Sequence[Stage], first: Stage, grouped: bool) -> bool:
     """Whether the sum among the stages is one of what is rounded by the greatest absolute value of the row, that the
-    first stage tells: such numbers are bytes."""
+    first stage tells: such numbers are bytes. `grouped`: whether it is as `by_groups` makes it."""
     sums = [stage for stage in stages if stage.combine == "add" and len(stage.reduction) == 1]
-    factors = factors_of(sums[0].value) if len(sums) == 1 else None
+    term = sums[0].value if len(sums) == 1 else None
+    if term is not None and grouped:
+        (term,) = term.operands[0].operands
+    factors = factors_of(term) if term is not None else None
     given = next((row for factor in factors or () if (row := _rounded_of(factor)) is not None), None)
     if given is None or sums[0].reduction[0].extent != first.reduction[0].extent:
         return False
@@ -121,10 +146,8 @@ def _rounded_of(factor: Expression) -> Expression | None:
     return given if 0 < float(largest.value or 0) <= _LARGEST else None
 
 
-def _split(columns: int, words: int) -> Split:
-    """That of a product of words, with no more workgroups than fill a large device where lanes still read whole cache
-    lines."""
-    split = split_of(columns, words, 1, along=True)
+def _fewer(split: Split, columns: int) -> Split:
+    """With no more workgroups than fill a large device where lanes still read whole cache lines."""
     while split.lanes > 8 and columns > _ENOUGH * split.columns:
         split = dataclasses.replace(split, columns=2 * split.columns, lanes=split.lanes // 2)
     return split
@@ -199,3 +222,7 @@ class _Rounded(ProductOfWords):
         yield "}"
         yield "workgroupBarrier();"
         yield ""
+
+
+class _RoundedGroups(_Rounded, ProductOfGroups):
+    """The same of weights of 4 bits in groups."""

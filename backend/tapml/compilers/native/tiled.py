@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tapml.compilers.native.factors import last
+from tapml.compilers.native.grouped import OF_GROUP, ProductOfGroups
 from tapml.compilers.native.kernel import Launch, grid_of, times
 from tapml.compilers.native.product import NUMBERS, Count, Hooks, Kind, last_step, numbered, shared_out, tiles
 from tapml.compilers.native.tiles import DEPTH, Tile
 
 _VECTORS = DEPTH // 4
+_OF_GROUP = OF_GROUP // 4
+"""Vectors of a group."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,14 @@ class _Part:
     def shares(self) -> int:
         """Vectors that each invocation brings."""
         return self.lines * _VECTORS // self.invocations
+
+    def kind(self, kind: Kind) -> str:
+        """The type of what an invocation brings at a time, of numbers of a kind."""
+        return kind.vector
+
+    def held(self, kind: Kind) -> str:
+        """The type of the part."""
+        return f"array<array<{kind.vector}, {self.stride}>, {self.groups}>"
 
     def places(self) -> list[tuple[str, str]]:
         """Of each share: its line, and which vector of the line it is; or which vector of lines, and where on the inner
@@ -119,6 +130,51 @@ class _Part:
         return f"{self.begin} + {own}{_offset(number * self.groups)}"
 
 
+@dataclass(frozen=True)
+class _Scales:
+    """What of the scales of a right factor in groups is in workgroup memory: of each group of a step, those of the
+    columns."""
+
+    tile: Tile
+    end: str
+    """Text: how many columns there are."""
+    groups: int
+    """Of a column."""
+    name = "scale"
+
+    def kind(self, _: Kind) -> str:
+        return "f32"
+
+    def held(self, _: Kind) -> str:
+        return f"array<f32, {self._count}>"
+
+    @property
+    def _count(self) -> int:
+        return self.tile.width * (DEPTH // OF_GROUP)
+
+    @property
+    def shares(self) -> int:
+        return -(-self._count // self.tile.invocations)
+
+    @property
+    def _places(self) -> list[str]:
+        return [_plus("index", share * self.tile.invocations) for share in range(self.shares)]
+
+    def brought(self, first: str) -> Iterable[str]:
+        """As those of a part; of groups beyond the last that is read, too: what is multiplied by it is 0."""
+        width = self.tile.width
+        for share, place in enumerate(self._places):
+            column = f"min(column + ({place}) % {width}, {last(self.end)})"
+            group = f"min(({first}) / {OF_GROUP} + ({place}) / {width}, {self.groups - 1})"
+            yield f"scale_{share} = right_scale(batch, {column}, {group});"
+
+    def kept(self) -> Iterable[str]:
+        for share, place in enumerate(self._places):
+            stored = f"scale_part[{place}] = scale_{share};"
+            whole = (share + 1) * self.tile.invocations <= self._count
+            yield from [stored] if whole else [f"if ({place} < {self._count}) {{", f"  {stored}", "}"]
+
+
 def _sum(first: str, second: str) -> str:
     return " + ".join(text for text in (first, second) if text != "0") or "0"
 
@@ -135,13 +191,13 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
     way = product.right_along, product.right_across, "column", product.columns
     right = _Part("right", tile.width, tile.columns, tile.invocations, *way)
     own, other = (replace(part, along=False, begin="", end="") for part in (left, right))
+    parts: list[_Part | _Scales] = [left, right]
+    if isinstance(hooks, ProductOfGroups):
+        parts.append(_Scales(tile, product.columns, hooks.groups))
     workgroups, most = count(tile.height, tile.width)
     splits = tile.splits
     grid, group = grid_of(times(workgroups, splits), most * splits)
-    shared = [
-        f"var<workgroup> {part.name}_part : array<array<{kind.vector}, {part.stride}>, {part.groups}>;"
-        for part in (left, right)
-    ]
+    shared = [f"var<workgroup> {part.name}_part : {part.held(kind)};" for part in parts]
     place = f"(tile / {splits})" if splits > 1 else "tile"
     each = f"row_tiles * column_tiles{f' * {splits}' if splits > 1 else ''}"
     batch = f"batch * {splits} + part" if splits > 1 else "batch"
@@ -161,19 +217,19 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
         "",
         *(f"var sum_{i}_{j} = {kind.zero};" for i in range(tile.rows) for j in range(tile.columns)),
         "",
-        *(f"var {part.name}_{share} : {kind.vector};" for part in (left, right) for share in range(part.shares)),
+        *(f"var {part.name}_{share} : {part.kind(kind)};" for part in parts for share in range(part.shares)),
         "",
-        *(line for part in (left, right) for line in part.brought(begin)),
-        *(line for part in (left, right) for line in part.kept()),
+        *(line for part in parts for line in part.brought(begin)),
+        *(line for part in parts for line in part.kept()),
         "workgroupBarrier();",
         "",
         f"for (var k = {begin}; k < {end}; k += {DEPTH}) {{",
         "  // What the next step multiplies is read meanwhile: a branch for the last step would wait for that.",
         f"  let next = {ahead};",
-        *(f"  {line}" for part in (left, right) for line in part.brought("next")),
-        *(_multiplied(tile, own, other, vector) for vector in range(_VECTORS)),
+        *(f"  {line}" for part in parts for line in part.brought("next")),
+        *(_all_multiplied(tile, own, other, grouped=isinstance(hooks, ProductOfGroups))),
         "  workgroupBarrier();",
-        *(f"  {line}" for part in (left, right) for line in part.kept()),
+        *(f"  {line}" for part in parts for line in part.kept()),
         "  workgroupBarrier();",
         "}",
         "",
@@ -186,7 +242,11 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
     )
     if splits > 1:
         comment += f"\n{splits} workgroups share out the inner axis of each tile."
-    launch = hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations, helpers=kind.accumulated)
+    helpers = kind.accumulated
+    if isinstance(hooks, ProductOfGroups):
+        comment += "\nscale_part has the scales of the columns' groups, of one group after the other."
+        helpers = f"{hooks.helpers}\n{helpers}"
+    launch = hooks.launch(product, shared, lines, comment, (group, grid), tile.invocations, helpers=helpers)
     return replace(launch, shared_out=tile)
 
 
@@ -203,6 +263,29 @@ def _finished(hooks: Hooks, tile: Tile, left: _Part, right: _Part, batch: str, k
 
 def _offset(number: int) -> str:
     return f" + {number}" if number else ""
+
+
+def _all_multiplied(tile: Tile, left: _Part, right: _Part, *, grouped: bool) -> Iterable[str]:
+    if grouped:
+        return (_of_group(tile, left, right, group) for group in range(_VECTORS // _OF_GROUP))
+    return (_multiplied(tile, left, right, vector) for vector in range(_VECTORS))
+
+
+@functools.lru_cache(maxsize=256)
+def _of_group(tile: Tile, left: _Part, right: _Part, group: int) -> str:
+    """As `_multiplied`, of all vectors of a group."""
+    vectors = range(group * _OF_GROUP, (group + 1) * _OF_GROUP)
+    lines = ["{", *(f"  {line}" for n, v in enumerate(vectors) for line in left.read("y", f"a{n}_", v, 0))]
+    of_right = [[*right.read("x", f"b{n}_", vector, 0)] for n, vector in enumerate(vectors)]
+    for j in range(tile.columns):
+        lines += [f"  {of_vector[j]}" for of_vector in of_right]
+        lines.append(f"  let scale{j} = scale_part[{group * tile.width + j * right.groups} + x];")
+        for i in range(tile.rows):
+            total = "0"
+            for n in range(len(vectors)):
+                total = f"accumulated({total}, a{n}_{i}, b{n}_{j})"
+            lines.append(f"  sum_{i}_{j} = fma(f32({total}), scale{j}, sum_{i}_{j});")
+    return "  " + "\n    ".join([*lines, "}"])
 
 
 @functools.lru_cache(maxsize=256)

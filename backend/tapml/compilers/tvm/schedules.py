@@ -66,6 +66,8 @@ class _Cheapest(dlight.ScheduleRule):  # type: ignore[misc]  # TVM has no types
         self._rules = rules
 
     def apply(self, func: Any, target: Any, tunable: bool) -> Any:
+        if (made := _tried(_SumsOfSums(), func, target, tunable)) is not None:
+            return made
         fitting = ((rule, made) for rule in self._rules if (made := _tried(rule, func, target, tunable)) is not None)
         rule, found = next(fitting, (None, None))
         # Its tiles read each element once for many products, which an estimate by steps does not see.
@@ -94,22 +96,52 @@ class _PerElement(dlight.ScheduleRule):  # type: ignore[misc]  # TVM has no type
         if blocks is None:
             return None
         blocks = try_inline_contiguous_spatial(sch, blocks)
-        if len(blocks) not in (1, 2) or not blocks[0].is_reduction() or not all(b.is_injective() for b in blocks[1:]):
+        return _of_each_element(sch, blocks, [], target)
+
+
+class _SumsOfSums(dlight.ScheduleRule):  # type: ignore[misc]  # TVM has no types
+    """The same of a sum whose terms are sums of integers themselves: both are kept in registers. Other rules keep all
+    terms in memory, which are many times as many as elements."""
+
+    def apply(self, func: Any, target: Any, _: bool) -> Any:
+        sch = s_tir.Schedule(func)
+        blocks = normalize_prim_func(sch)
+        if blocks is None:
             return None
-        total = blocks[0].block_rv
-        last = blocks[1].block_rv if len(blocks) == 2 else sch.cache_write(total, 0, "local")
-        loops = sch.get_loops(last) or [sch.add_unit_loop(last)]
-        sch.compute_at(total, loops[-1])
-        sch.set_scope(total, 0, "local")
-        reduced = sum(kind == "R" for kind in blocks[0].dom_kind())
-        sch.decompose_reduction(total, sch.get_loops(total)[-reduced])
-        # TVM cannot tell any more that places are met once each when the loop over all of them is split; they are.
-        bound = s_tir.Schedule(sch.mod, enable_check=False)
-        loops = bound.get_loops(bound.get_sblock(sch.get(last).name_hint))
-        group, invocation = bound.split(bound.fuse(*loops), [None, max_threads_per_block(target)])
-        bound.bind(group, "blockIdx.x")
-        bound.bind(invocation, "threadIdx.x")
-        return bound
+        first, *blocks = try_inline_contiguous_spatial(sch, blocks)
+        if not blocks or not first.is_reduction() or not _is_integer(sch, first):
+            return None
+        # Each is one term of the sum that follows.
+        if sum(kind == "S" for kind in first.dom_kind()) != len(blocks[0].dom_kind()):
+            return None
+        return _of_each_element(sch, blocks, [first], target)
+
+
+def _is_integer(sch: Any, block: Any) -> bool:
+    return str(sch.get(block.block_rv).body.buffer.dtype).startswith("int")
+
+
+def _of_each_element(sch: Any, blocks: Sequence[Any], terms: Sequence[Any], target: Any) -> Any:
+    """A sum and what is done with it, if these blocks are that. `terms`: the block of sums that are its terms."""
+    if len(blocks) not in (1, 2) or not blocks[0].is_reduction() or not all(b.is_injective() for b in blocks[1:]):
+        return None
+    total = blocks[0].block_rv
+    last = blocks[1].block_rv if len(blocks) == 2 else sch.cache_write(total, 0, "local")
+    loops = sch.get_loops(last) or [sch.add_unit_loop(last)]
+    sch.compute_at(total, loops[-1])
+    for term in terms:
+        sch.compute_at(term.block_rv, sch.get_loops(total)[-1])
+    for found in (blocks[0], *terms):
+        sch.set_scope(found.block_rv, 0, "local")
+        reduced = sum(kind == "R" for kind in found.dom_kind())
+        sch.decompose_reduction(found.block_rv, sch.get_loops(found.block_rv)[-reduced])
+    # TVM cannot tell any more that places are met once each when the loop over all of them is split; they are.
+    bound = s_tir.Schedule(sch.mod, enable_check=False)
+    loops = bound.get_loops(bound.get_sblock(sch.get(last).name_hint))
+    group, invocation = bound.split(bound.fuse(*loops), [None, max_threads_per_block(target)])
+    bound.bind(group, "blockIdx.x")
+    bound.bind(invocation, "threadIdx.x")
+    return bound
 
 
 def cost(module: tvm.IRModule) -> float:
