@@ -22,6 +22,12 @@ def matrix_texts() -> dict[str, str]:
 
 
 @pytest.fixture
+def rounded_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row is rounded by those that read it however long it is."""
+    monkeypatch.setattr("tapml.lowering.one_row.MOST_AGAIN", 2**20)
+
+
+@pytest.fixture
 def software(monkeypatch: pytest.MonkeyPatch, matrix_texts: dict[str, str]) -> list[str]:
     """Kernels have subgroup matrices alone, in software. Their names."""
     names: list[str] = []

@@ -18,6 +18,8 @@ from tapml.importing.activations import MOST_OF_ONE_ROW
 from tapml.importing.quantise import Q4F32
 from tapml.suite import Suite
 
+pytestmark = pytest.mark.usefixtures("rounded_within")
+
 
 def case(
     rows: tuple[int | str, ...], columns: int, inner: int, after: Callable[..., Any] = plain, **others: Any

@@ -14,6 +14,8 @@ from compilers.test_native_products import wrong
 from tapml.importing.activations import MOST_OF_ONE_ROW
 from tapml.suite import Suite
 
+pytestmark = pytest.mark.usefixtures("rounded_within")
+
 
 def zeros(rows: np.ndarray) -> None:
     rows[...] = 0

@@ -8,11 +8,11 @@ from tvm import relax
 from tvm.relax import op
 
 from tapml.compilers.auto.in_place import is_better
-from tapml.importing.activations import MOST_OF_ONE_ROW
 from tapml.importing.quantise import INT8
 from tapml.importing.quantise_module import packed_variables, quantised_module
 from tapml.importing.quantise_uses import uses_of
 from tapml.lowering.lower import lower
+from tapml.lowering.one_row import MOST_AGAIN
 
 
 def operators(shape: tuple[int, ...], *, native: bool = True) -> list[str]:
@@ -34,14 +34,14 @@ def operators(shape: tuple[int, ...], *, native: bool = True) -> list[str]:
     return sorted(operator.name.rstrip("0123456789") for operator in found.operators)
 
 
-@pytest.mark.parametrize("shape", [(1, 40), (1, 1, 64), (1, MOST_OF_ONE_ROW)])
+@pytest.mark.parametrize("shape", [(1, 40), (1, 1, 64), (1, MOST_AGAIN // 2)])
 def test_each_product_of_one_row_rounds_it(shape: tuple[int, ...]) -> None:
     names = operators(shape)
     assert len(names) == 2
     assert all(name.endswith("_of_one_row") for name in names)
 
 
-@pytest.mark.parametrize("shape", [(2, 40), (2, 1, 64), (1, MOST_OF_ONE_ROW + 1)])
+@pytest.mark.parametrize("shape", [(2, 40), (2, 1, 64), (1, MOST_AGAIN // 2 + 1)])
 def test_several_rows_and_long_ones_are_rounded_once_for_all_products(shape: tuple[int, ...]) -> None:
     assert operators(shape) == ["int8_matmul", "int8_matmul", "int8_rows"]
 
