@@ -468,6 +468,18 @@ def test_prompts_that_do_not_fit(options: dict[str, Any], said: str, tmp_path: P
         imported(decoder("grouped queries", tmp_path), **options)
 
 
+def test_calls_that_are_to_be_of_one_token_draw_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"take none back, as a draw .*: give --chunk 2 or more, or leave out --draws"):
+        imported(decoder("grouped queries", tmp_path), chunk=1, draws=True)
+
+
+@pytest.mark.slow
+def test_a_recurrence_draws_none(tmp_path: Path) -> None:
+    """Its calls are of one token whatever is asked for."""
+    with pytest.raises(InputError, match="takes one token a call, of which none can be taken back: leave out --draws"):
+        imported(decoder("states of a cache", tmp_path), draws=True)
+
+
 def test_without_transformers_the_command_that_installs_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
