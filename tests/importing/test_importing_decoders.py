@@ -280,6 +280,13 @@ def test_a_configuration_that_transformers_cannot_run_is_refused_in_a_sentence(t
         of(transformers.RwkvConfig(**sizes), tmp_path)
 
 
+def test_what_cannot_be_exported_is_refused_in_a_sentence(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """PyTorch prints all that it had of the program, hundreds of lines."""
+    with pytest.raises(InputError, match=r"DbrxForCausalLM cannot be exported .* of modeling_dbrx.py, for expert_idx"):
+        imported(saved(configuration("dbrx"), tmp_path))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_attention_is_given_and_nobody_knows_is_refused() -> None:
     import torch
 
