@@ -27,9 +27,14 @@ from tapml.suite import Suite
 from tapml.zoo.judge import verdict_lines
 
 
+def compiler() -> str | None:
+    """`--compiler` of the benchmark, where it has one."""
+    return os.environ.get(COMPILER)
+
+
 def compilers() -> Sequence[Compiler]:
     """Those of `--compiler` of the benchmark."""
-    return compilers_of(os.environ.get(COMPILER))
+    return compilers_of(compiler())
 
 
 class Worker(ABC):

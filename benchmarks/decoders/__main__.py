@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.carved import Benchmark, Record, outcome
+from benchmarks.carved import COMPILERS, Benchmark, Record, outcome
 from tapml.zoo.code import code, of_this_code
 from tapml.zoo.configurations import CONFIGURATIONS
 from tapml.zoo.table import table, why
@@ -35,6 +35,7 @@ BENCHMARK = Benchmark(
     current=of_this_code,
     said=_show,
     table=table,
+    compilers=COMPILERS,
 )
 
 if __name__ == "__main__":

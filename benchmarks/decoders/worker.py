@@ -8,7 +8,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workers import Worker, serve
+from benchmarks.workers import Worker, compiler, serve
+from tapml.zoo.code import DEFAULT
 from tapml.zoo.judge import judged
 
 
@@ -17,7 +18,7 @@ class Decoders(Worker):
 
     def judged(self, name: str, folder: Path) -> dict[str, Any]:
         devices = {device: self._state.device(device) for device in self._devices}
-        return judged(name, folder, devices, self._state.blobs)
+        return judged(name, folder, devices, self._state.blobs, compiler=compiler() or DEFAULT)
 
 
 if __name__ == "__main__":

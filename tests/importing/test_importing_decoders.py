@@ -280,6 +280,13 @@ def test_a_configuration_that_transformers_cannot_run_is_refused_in_a_sentence(t
         of(transformers.RwkvConfig(**sizes), tmp_path)
 
 
+def test_what_cannot_be_exported_is_refused_in_a_sentence(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """PyTorch prints all that it had of the program, hundreds of lines."""
+    with pytest.raises(InputError, match=r"DbrxForCausalLM cannot be exported .* of modeling_dbrx.py, for expert_idx"):
+        imported(saved(configuration("dbrx"), tmp_path))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_attention_is_given_and_nobody_knows_is_refused() -> None:
     import torch
 
@@ -466,6 +473,18 @@ def test_configs_that_are_not_taken(fields: dict[str, Any], said: str, tmp_path:
 def test_prompts_that_do_not_fit(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
         imported(decoder("grouped queries", tmp_path), **options)
+
+
+def test_calls_that_are_to_be_of_one_token_draw_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"take none back, as a draw .*: give --chunk 2 or more, or leave out --draws"):
+        imported(decoder("grouped queries", tmp_path), chunk=1, draws=True)
+
+
+@pytest.mark.slow
+def test_a_recurrence_draws_none(tmp_path: Path) -> None:
+    """Its calls are of one token whatever is asked for."""
+    with pytest.raises(InputError, match="takes one token a call, of which none can be taken back: leave out --draws"):
+        imported(decoder("states of a cache", tmp_path), draws=True)
 
 
 def test_without_transformers_the_command_that_installs_it_is_said(

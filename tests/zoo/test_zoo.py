@@ -67,7 +67,9 @@ def test_records_of_other_code_are_made_again_unless_they_are_asked_for(
 ) -> None:
     tried = []
 
-    def judged(name: str, folder: Path, devices: object, blobs: object, before: object, any_code: bool) -> object:
+    def judged(
+        name: str, folder: Path, devices: object, blobs: object, before: object, any_code: bool, compiler: str
+    ) -> object:
         tried.append((name, before))
         return {**RIGHT, "codes": [code()]}
 
@@ -91,20 +93,54 @@ def test_records_of_other_code_are_made_again_unless_they_are_asked_for(
     assert f"Code: {code()}." in again.out
 
 
+def test_a_table_says_whose_kernels_it_is_of() -> None:
+    assert table([{**RIGHT, "compiler": "tvm"}]).endswith("Code: unknown.")
+    assert table([RIGHT, {**RIGHT, "compiler": "native"}]).endswith("Code: unknown. Kernels: `--compiler native`.")
+
+
+@pytest.mark.torch
+def test_records_of_another_compiler_are_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def judged(*given: object) -> object:
+        asked.append((given[0], given[-3:]))
+        return {**RIGHT, "name": given[0], "codes": [code()], "compiler": given[-1]}
+
+    monkeypatch.setattr("tapml.zoo.judge.judged", judged)
+    records = tmp_path / "zoo.jsonl"
+    arguments = ["zoo", "--only", "^(gpt2|opt)$", "--device", "cpu", "--resume", "--records", str(records)]
+    before = [{**RIGHT, "name": "gpt2"}, {**RIGHT, "name": "opt", "compiler": "native"}]
+    records.write_text("".join(json.dumps({**record, "codes": [code()]}) + "\n" for record in before))
+    # Whatever code it is of.
+    assert main([*arguments, "--compiler", "native", "--any-code"]) == 0
+    assert asked == [("gpt2", (None, True, "native"))]
+    again = capsys.readouterr()
+    assert "gpt2: its record is of --compiler tvm" in again.err
+    assert "Kernels: `--compiler native`." in again.out
+    assert main([*arguments, "--compiler", "native"]) == 0
+    assert len(asked) == 1
+
+
 @pytest.mark.torch
 def test_what_other_code_made_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"parts": [], "wanted": [3], "chunk": 1}
     kept = tmp_path / "made.json"
     kept.write_text(json.dumps({**facts, "code": "0123456789ab"}))
-    made_again: list[str] = []
+    made_again: list[tuple[str, str]] = []
 
-    def make(name: str, folder: Path) -> None:
-        made_again.append(name)
-        kept.write_text(json.dumps({**facts, "code": code()}))
+    def make(name: str, folder: Path, compiler: str) -> None:
+        made_again.append((name, compiler))
+        kept.write_text(json.dumps({**facts, "code": code(), "compiler": compiler}))
 
     monkeypatch.setattr("tapml.zoo.made._make", make)
     assert made("gpt2", tmp_path, any_code=True).code == "0123456789ab"
     assert not made_again
     assert made("gpt2", tmp_path).code == code()
     assert made("gpt2", tmp_path).code == code()
-    assert made_again == ["gpt2"]
+    assert made_again == [("gpt2", "tvm")]
+    # Whatever code it is of.
+    made("gpt2", tmp_path, any_code=True, compiler="native")
+    made("gpt2", tmp_path, compiler="native")
+    assert made_again == [("gpt2", "tvm"), ("gpt2", "native")]

@@ -105,13 +105,17 @@ def _add_zoo(commands: Commands) -> None:
         "devices; the table says how many are transformers' own. It takes about half a minute each.",
     )  # fmt: skip
     parser.add_argument("--only", default="", metavar="REGEX", help="configurations whose name it is found in")
+    parser.add_argument(
+        "--compiler", choices=("auto", "native", "tvm"), default="tvm",
+        help="who makes the kernels, as of `tapml carve` (default tvm)",
+    )  # fmt: skip
     parser.add_argument("--records", type=Path, metavar="FILE", help="keep what became of each, a JSON line each")
     parser.add_argument(
-        "--resume", action="store_true", help="leave out what --records has of this code, device by device"
+        "--resume", action="store_true", help="leave out what --records has of this code and compiler, device by device"
     )
     parser.add_argument(
         "--suites", type=Path, metavar="FOLDER",
-        help="keep what is carved and built there, and take what is there of this code",
+        help="keep what is carved and built there, and take what is there of this code and compiler",
     )  # fmt: skip
     parser.add_argument(
         "--any-code", action="store_true",

@@ -27,7 +27,7 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
         raise ToolchainError("tapml zoo needs transformers: pip install 'tapml[transformers]'") from error
     # Late: TVM and PyTorch take seconds to load.
     from tapml.importing.hf_model import quiet
-    from tapml.zoo.code import code, of_this_code
+    from tapml.zoo.code import code, compiler_of, of_this_code
     from tapml.zoo.configurations import CONFIGURATIONS
     from tapml.zoo.judge import CPU, judged
     from tapml.zoo.table import outcome, table
@@ -49,16 +49,19 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
             if before is not None and not (options.any_code or of_this_code(before)):
                 progress.print(f"{name}: its record is of other code")
                 before = None
+            elif before is not None and compiler_of(before) != options.compiler:
+                progress.print(f"{name}: its record is of --compiler {compiler_of(before)}")
+                before = None
             if before is not None and {CPU, *wanted} <= before.get("tokens", {CPU: 0, **devices}).keys():
                 continue
             with _folder(options.suites, name) as folder, quiet():
                 try:
                     record: dict[str, Any] = judged(
-                        name, Path(folder), devices, server.state.blobs, before, options.any_code
+                        name, Path(folder), devices, server.state.blobs, before, options.any_code, options.compiler
                     )
                 except TapmlError as error:
                     why = str(error).replace(folder, "").lstrip("/")
-                    record = {"outcome": "refused", "why": why, "codes": [code()]}
+                    record = {"outcome": "refused", "why": why, "codes": [code()], "compiler": options.compiler}
             found[name] = {"name": name, **record}
             progress.print(f"{name}: {outcome(found[name])}")
             _keep(options.records, found)

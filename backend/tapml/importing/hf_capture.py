@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import traceback
 from collections.abc import Callable, Collection
 from functools import partial
@@ -166,7 +167,8 @@ def _settle_sizes(program: Any) -> None:
 def _exported(model: Any, step: torch.nn.Module, arguments: tuple[Any, ...], sizes: Any) -> Any:
     """Raises InputError where PyTorch or the model's own code does."""
     try:
-        with torch.no_grad():
+        # Of what fails PyTorch prints the graph so far, hundreds of lines, beside what it raises.
+        with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):
             # What has to hold of n is asserted: as a guard, "n * 64 == 64 * n" was more than PyTorch could prove.
             return torch.export.export(
                 step.eval(),

@@ -96,6 +96,11 @@ def import_decoder(
     with asked(decoder.model, "some tokens and what it keeps of them"):
         program, most = cached_program(decoder.model, capacity, source, pool=pool)
     chunk = min(chunk, most)
+    if prompt.draws and chunk == 1 < most:
+        raise InputError(
+            f"{decoder.path}: calls of one token take none back, as a draw that the device is not sure of needs: give "
+            "--chunk 2 or more, or leave out --draws"
+        )
     if prompt.drafted and (most == 1 or source is not None):
         why = "takes one token a call" if most == 1 else "is given more than tokens"
         raise InputError(f"{decoder.path}: {decoder.name} {why}, and verifies no drafts: leave out --speculate")

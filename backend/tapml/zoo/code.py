@@ -14,6 +14,9 @@ _ABOVE = ("__main__.py", "api", "ci", "cli", "pytest_items.py", "pytest_plugin.p
 """Of tapml what neither makes a model nor runs it; of `server` only what runs on devices does."""
 
 _ON_DEVICES = ("headless", "runner", "runtime")
+DEFAULT = "tvm"
+"""The compiler where none is asked for."""
+
 UNKNOWN = "unknown"
 """That of records and suites which were kept before they told."""
 
@@ -36,6 +39,11 @@ def code() -> str:
 def codes(record: Mapping[str, Any]) -> list[str]:
     """That made and ran what a record says, each once."""
     return list(record.get("codes", [UNKNOWN]))
+
+
+def compiler_of(kept: Mapping[str, Any]) -> str:
+    """What `--compiler` was of a record, or of a kept suite; TVM for those that were kept before they told."""
+    return str(kept.get("compiler", DEFAULT))
 
 
 def of_this_code(record: Mapping[str, Any]) -> bool:

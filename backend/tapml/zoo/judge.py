@@ -19,7 +19,7 @@ from tapml.platforms.compiled import run_on_cpu
 from tapml.program.generation import call_inputs
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
-from tapml.zoo.code import code, codes, of_this_code
+from tapml.zoo.code import DEFAULT, code, codes, compiler_of, of_this_code
 from tapml.zoo.made import PROMPT, Made, made
 
 CPU = "cpu"
@@ -35,18 +35,19 @@ def judged(
     blobs: Any,
     before: Mapping[str, Any] | None = None,
     any_code: bool = False,
+    compiler: str = DEFAULT,
 ) -> Record:
     """A record: `outcome` is right or wrong, `why` says more, `tokens` how many each place gives before it gives
-    another, of as many as `wanted`; `codes` made and ran it. What is made lies in `folder`, or is made there; what
-    `before` says of other places is kept, and not done again. Of both what other code made or ran counts only with
-    `any_code`.
+    another, of as many as `wanted`; `codes` made and ran it, with kernels of `compiler`. What is made lies in `folder`,
+    or is made there; what `before` says of other places is kept, and not done again. Of both what other code made or
+    ran counts only with `any_code`, and what has kernels of another compiler not at all.
 
     Raises TapmlError where the configuration is refused.
     """
-    model = made(name, folder, any_code)
+    model = made(name, folder, any_code, compiler)
     known: Mapping[str, Any] = {"tokens": {}, "verdicts": {}, "codes": []}
-    if before is not None and "tokens" in before and (any_code or of_this_code(before)):
-        known = before
+    if before is not None and "tokens" in before and compiler_of(before) == compiler:
+        known = before if any_code or of_this_code(before) else known
     places: dict[str, Runs] = {CPU: _on_cpu}
     for place, device in devices.items():
         places[place] = partial(_on_device, device, blobs)
@@ -69,6 +70,7 @@ def judged(
         "distinct": len(set(model.wanted)),
         "wanted": len(model.wanted),
         "codes": [*dict.fromkeys([*codes(known), model.code, code()])],
+        "compiler": compiler,
         "tokens": tokens,
         "verdicts": {**known["verdicts"], **verdicts},
     }

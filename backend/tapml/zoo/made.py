@@ -12,9 +12,10 @@ import numpy as np
 from tapml.building.build import build
 from tapml.carving.carve import carve
 from tapml.compiled.files import CompiledFiles
+from tapml.compilers.choose import compilers_of
 from tapml.importing import import_decoder
 from tapml.suite import Suite
-from tapml.zoo.code import UNKNOWN, code
+from tapml.zoo.code import DEFAULT, UNKNOWN, code, compiler_of
 from tapml.zoo.configurations import configuration
 
 PROMPT = [3, 17, 42, 99, 7, 100, 31, 55, 12, 60, 4]
@@ -42,12 +43,12 @@ class Made:
     code: str
 
 
-def made(name: str, folder: Path, any_code: bool = False) -> Made:
-    """In `folder`, where it may be already: of this code, or with `any_code` of whatever code made it. Raises
-    TapmlError where the configuration is refused."""
+def made(name: str, folder: Path, any_code: bool = False, compiler: str = DEFAULT) -> Made:
+    """In `folder`, where it may be already: of this code, or with `any_code` of whatever code made it, and with kernels
+    of `compiler`. Raises TapmlError where the configuration is refused."""
     facts = _facts(folder)
-    if facts is None or not (any_code or facts.get("code") == code()):
-        _make(name, folder)
+    if facts is None or not (any_code or facts.get("code") == code()) or compiler_of(facts) != compiler:
+        _make(name, folder, compiler)
         facts = json.loads((folder / _FACTS).read_text("utf-8"))
     source = folder / _SOURCE
     return Made(
@@ -65,7 +66,7 @@ def _facts(folder: Path) -> dict[str, Any] | None:
     return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
-def _make(name: str, folder: Path) -> None:
+def _make(name: str, folder: Path, compiler: str) -> None:
     (folder / _FACTS).unlink(missing_ok=True)  # or what is half made would be taken for what it was before
     configuration(name).save_pretrained(folder)
     config = folder / "config.json"
@@ -76,10 +77,17 @@ def _make(name: str, folder: Path) -> None:
         np.save(folder / _SOURCE, source)
         parts["encoder"] = import_decoder(config, seed=seed, encoder=True)
     for part, model in parts.items():
-        suite = carve(model, folder / f"{part}.suite", name=part, keep_disagreeing=True, overwrite=True)
+        suite = carve(
+            model,
+            folder / f"{part}.suite",
+            name=part,
+            compilers=compilers_of(compiler),
+            keep_disagreeing=True,
+            overwrite=True,
+        )
         build(suite, folder / f"{part}.tapml", keep_disagreeing=True, overwrite=True)
     chunk = imported.steps[0].inputs["input_ids"].shape[1]
-    facts = {"parts": [*parts], "wanted": wanted, "chunk": chunk, "code": code()}
+    facts = {"parts": [*parts], "wanted": wanted, "chunk": chunk, "code": code(), "compiler": compiler}
     (folder / _FACTS).write_text(json.dumps(facts), "utf-8")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapml.zoo.code import codes
+from tapml.zoo.code import DEFAULT, codes, compiler_of
 
 Record = Mapping[str, Any]
 
@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 def table(records: Sequence[Record]) -> str:
     """In Markdown, a row a configuration. A column for each place where one was run: how many tokens are transformers'
     there, and whether kernels fail; empty where this one was not. Below it stands which code they are of, beside each
-    where they are not all of the same."""
+    where they are not all of the same, and the compiler where it is not TVM alone."""
     places = list(dict.fromkeys(place for record in records for place in record.get("tokens", {})))
     mixed = len({tuple(codes(record)) for record in records}) > 1
     columns = [
@@ -33,7 +33,9 @@ def table(records: Sequence[Record]) -> str:
         cells = [record["name"], *counts, *(_at(record, place) for place in places), *of, told]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     all_codes = dict.fromkeys(each for record in records for each in codes(record))
-    return "\n".join([*lines, "", f"Code: {'; '.join(all_codes)}."])
+    compilers = [name for name in dict.fromkeys(map(compiler_of, records)) if name != DEFAULT]
+    kernels = f" Kernels: `--compiler {'`, `--compiler '.join(compilers)}`." if compilers else ""
+    return "\n".join([*lines, "", f"Code: {'; '.join(all_codes)}.{kernels}"])
 
 
 def _at(record: Record, place: str) -> str:
