@@ -243,3 +243,13 @@ def test_a_power_of_two_is_multiplied_into_a_sum_exactly() -> None:
         expected = (x + ADDED) * f32(factor)
         found = bound_of(lambda b, x, by=factor: op.multiply(b.emit(op.add(x, const(ADDED))), const(by)), [x], expected)
         assert found.absolute <= abs(factor) * 2.0**-22 * float(np.max(np.abs(x + ADDED)))
+
+
+def test_constants_whose_product_is_no_number_of_the_dtype_have_a_bound() -> None:
+    """As of a mask that is the lowest number."""
+    x = np.array([-2.0, -1.0], f32)
+    factor = f32(np.finfo(f32).min)
+    found = bound_of(
+        lambda b, x: op.multiply(b.emit(op.add(x, const(2.0))), const(factor)), [x], (x + f32(2)) * factor
+    )
+    assert found.absolute < 1e33

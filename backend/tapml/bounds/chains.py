@@ -80,7 +80,9 @@ def distributed(node: Expression, found: Uncertain) -> Uncertain:
     constants, by = [abs(one) for one in _constants(parts[0])], abs(parts[1])
     products = [one * by for one in constants]
     held = np.dtype(node.dtype).type
-    if len(products) == 1 and float(held(products[0])) == products[0]:
+    with np.errstate(over="ignore"):
+        exact = len(products) == 1 and float(held(products[0])) == products[0]
+    if exact:
         return found
     return Uncertain(found.value, found.spread + unit(node.dtype) * sum(products))
 
