@@ -44,6 +44,7 @@ OTHER_BLOCKS = (
     Blocks(80, 32, 2, 2, 32),
     Blocks(64, 32, 2, 2, 64),
     Blocks(32, 64, 2, 2, 64),
+    Blocks(64, 64, 2, 2, 64),
 )
 
 BLOCKS_OF_WORDS = (

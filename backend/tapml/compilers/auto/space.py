@@ -9,12 +9,12 @@ import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.auto.table import text_key
-from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
+from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_BITS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
 from tapml.compilers.native.compile import (
     NATIVE,
     TEMPLATES,
@@ -319,7 +319,8 @@ def _kinds(
     of the operator, where all of it is one product."""
     if tiles and (shape is None or shape.tiled):
         yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile), tile) for tile in tiles])
-    for some in (BLOCKS, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if blocks else ():
+    of_floats = dict.fromkeys((*BLOCKS, *chain(*BLOCKS_OF_BITS.values())))
+    for some in (of_floats, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if blocks else ():
         yield _Kind([_Parameter(_name_of(one), partial(matmul, chosen=one), matrices=True) for one in some])
     if shape is None or not shape.tiled:
         splits = [

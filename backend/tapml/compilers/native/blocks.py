@@ -30,7 +30,7 @@ class Blocks(Rectangle):
 
 BLOCKS = (
     Blocks(64, 64, 2, 4, 32),
-    Blocks(64, 64, 2, 2, 64),
+    Blocks(32, 64, 4, 2, 64),
     Blocks(80, 64, 2, 2, 32),
     Blocks(80, 32, 1, 4, 64),
     Blocks(32, 64, 2, 2, 32),
@@ -38,6 +38,13 @@ BLOCKS = (
     Blocks(16, 32, 2, 2, 64),
 )
 """From the least memory traffic to the most workgroups: of each size the best on an H200 (docs/kernels.md)."""
+
+BLOCKS_OF_BITS = {
+    4: tuple(Blocks(64, 64, 2, 2, 64) if one == Blocks(32, 64, 4, 2, 64) else one for one in BLOCKS),
+    8: tuple(Blocks(64, 32, 2, 4, 64) if one == Blocks(32, 64, 4, 2, 64) else one for one in BLOCKS),
+}
+"""The same where one factor is of integers of so many bits: what becomes float16 takes a subgroup longer than what is
+read so, the more the more of it are 4 bits."""
 
 BLOCKS_OF_PIECES = (
     Blocks(64, 64, 2, 2, 32),

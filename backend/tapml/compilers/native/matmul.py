@@ -9,7 +9,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, SIDE, Blocks, blocks_of, fits
+from tapml.compilers.native.blocks import (
+    BLOCKS,
+    BLOCKS_OF_BITS,
+    BLOCKS_OF_LEFT_PIECES,
+    BLOCKS_OF_PIECES,
+    SIDE,
+    Blocks,
+    blocks_of,
+    fits,
+)
 from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
@@ -235,7 +244,10 @@ def _by_matrices(
     integers = with_integers(halves, indices, found.buffers)
     kind = ProductOfHalves if integers is None else HalvesOfIntegers
     as_it_is = kind(Text(found, found.entry_point, indices, OWN_NAMES), halves)
-    choices = BLOCKS if halves.rest is None else BLOCKS_OF_PIECES if as_it_is.products == 3 else BLOCKS_OF_LEFT_PIECES
+    if halves.rest is None:
+        choices = BLOCKS if integers is None else BLOCKS_OF_BITS[integers.bits]
+    else:
+        choices = BLOCKS_OF_PIECES if as_it_is.products == 3 else BLOCKS_OF_LEFT_PIECES
     least = 1 if halves.rest is None else least_splits(inner, as_it_is.products)
     if least > 1 and 4 * batch * rows * columns * least > MOST_BYTES:
         return None

@@ -27,6 +27,9 @@ BUILTIN = "@builtin(subgroup_id) subgroup : u32"
 
 _TOGETHER = 4
 
+_MEMORY = 49152
+"""Bytes of workgroup memory of devices that have subgroup matrices."""
+
 _BAND = 4
 """Rows of tiles that workgroups beside each other go through together, so that these share what the caches hold."""
 
@@ -69,10 +72,11 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
     workgroups, most = count(blocks.height, blocks.width)
     grid, group = grid_of(times(workgroups, splits), most * splits)
     high, wide, steps = blocks.rows // SIDE, blocks.columns // SIDE, blocks.depth // SIDE
-    at_once = 2 if wide % 2 == 0 else 1
+    subgroups = blocks.high * blocks.wide
+    room = _MEMORY - sum(16 * part.size * part.groups * len(part.arrays) for part in parts)
+    at_once = 2 if wide % 2 == 0 and subgroups * 2 * SIDE * SIDE * 4 <= room else 1
     row = at_once * SIDE // 4
     shared = [declaration for part in parts for declaration in part.declarations]
-    subgroups = blocks.high * blocks.wide
     shared.append(f"var<workgroup> sums_part : array<array<vec4<f32>, {SIDE * row}>, {subgroups}>;")
     depth, inner = blocks.depth, product.inner
     begin, end = ("begin", "end") if splits > 1 else ("0", inner)
