@@ -249,7 +249,5 @@ def test_constants_whose_product_is_no_number_of_the_dtype_have_a_bound() -> Non
     """As of a mask that is the lowest number."""
     x = np.array([-2.0, -1.0], f32)
     factor = f32(np.finfo(f32).min)
-    found = bound_of(
-        lambda b, x: op.multiply(b.emit(op.add(x, const(2.0))), const(factor)), [x], (x + f32(2)) * factor
-    )
+    found = bound_of(lambda b, x: op.multiply(b.emit(op.add(x, const(2.0))), const(factor)), [x], (x + f32(2)) * factor)
     assert found.absolute < 1e33
