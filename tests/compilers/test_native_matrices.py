@@ -30,6 +30,7 @@ from compilers.test_native_products import (
 from tapml.compilers.native.blocks import BLOCKS, SIDE, Blocks, fits
 from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.native.matrices import FEATURES
+from tapml.compilers.native.matrix_parts import odd
 
 
 def blocks_are(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> None:
@@ -130,6 +131,8 @@ def smaller(blocks: Blocks, most: int = MOST_PRODUCTS) -> Blocks:
         depth *= 2
     if each * depth > most * SIDE and blocks.columns > SIDE:
         return smaller(dataclasses.replace(blocks, columns=SIDE), most)
+    if blocks.rows > SIDE and 16 * (blocks.height + blocks.width) * odd(depth // 8) > 21504:
+        return smaller(dataclasses.replace(blocks, rows=SIDE), most)  # in the memory of a GPU in software
     return dataclasses.replace(blocks, depth=depth)
 
 
