@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from compilers.quantised_products import Product, carved, plain, with_bias
-from compilers.test_native_activations import SHARED_OUT, outliers, variants, verdicts, zeros
+from compilers.quantised_products import Product, carved, with_bias
+from compilers.test_native_activations import SHARED_OUT, outliers, right_by_shifts, variants, verdicts, zeros
 from compilers.test_native_products import wrong
 from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.tiles import TILES, Tile
@@ -21,10 +20,7 @@ from tapml.suite import Suite
 pytestmark = pytest.mark.usefixtures("rounded_within")
 
 
-def case(
-    rows: tuple[int | str, ...], columns: int, inner: int, after: Callable[..., Any] = plain, **others: Any
-) -> Product:
-    return Product(Q4F32, rows, columns, inner, after, rounded=True, **others)
+case = partial(Product, Q4F32, rounded=True)
 
 
 MANY = {
@@ -83,11 +79,7 @@ def test_in_float16(tmp_path: Path) -> None:
 
 
 def test_devices_without_the_function_take_shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tapml.compilers.native.compile.faster", lambda _: [])
-    suite = carved(FEW, tmp_path)
-    assert variants(suite) == {"256": 2 * len(FEW) - OF_ONE}
-    assert not any("dot4I8Packed" in file.text for name in suite.kernels for file in suite.kernel_files(name))
-    assert wrong(suite, "node-dawn") == {}
+    assert variants(right_by_shifts(FEW, tmp_path, monkeypatch)) == {"256": 2 * len(FEW) - OF_ONE}
 
 
 def test_any_number_of_rows(tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from compilers.quantised_products import Product, carved, with_bias
-from compilers.test_native_activations import SHARED_OUT, about_a_turn, case, outliers, variants, verdicts
+from compilers.test_native_activations import (
+    SHARED_OUT,
+    about_a_turn,
+    case,
+    outliers,
+    right_by_shifts,
+    variants,
+    verdicts,
+)
 from compilers.test_native_products import wrong
 from tapml.importing.activations import MOST_OF_ONE_ROW
 from tapml.suite import Suite
@@ -53,11 +61,7 @@ def test_in_float16(tmp_path: Path) -> None:
 
 
 def test_devices_without_the_function_take_shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tapml.compilers.native.compile.faster", lambda _: [])
-    suite = carved(FEW, tmp_path)
-    assert variants(suite) == {"256": len(FEW)}
-    assert not any("dot4I8Packed" in file.text for name in suite.kernels for file in suite.kernel_files(name))
-    assert wrong(suite, "node-dawn") == {}
+    assert variants(right_by_shifts(FEW, tmp_path, monkeypatch)) == {"256": len(FEW)}
 
 
 def test_longer_rows_and_several_are_rounded_by_themselves(tmp_path: Path) -> None:

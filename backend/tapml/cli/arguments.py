@@ -102,6 +102,16 @@ _DEVICE = """what to run on, such as chromium (the default) or node-dawn: a name
 one of its devices"""
 
 
+def check_activations(options: argparse.Namespace) -> None:
+    """Raises InputError for --activations without --quantise, as tapml.importing.activations does, before that is
+    loaded."""
+    if options.activations is not None and options.quantise is None:
+        raise InputError(
+            f"--activations {options.activations} is for products with quantised weights: give --quantise q8, q844, "
+            "q4f16 or q4f32, too"
+        )
+
+
 def one_device(options: argparse.Namespace) -> str:
     """Of a model's calls, by name. Raises InputError for several."""
     names = options.device or ["cpu"]

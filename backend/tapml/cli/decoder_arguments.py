@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tapml.cli.arguments import named_inputs
+from tapml.cli.arguments import check_activations, named_inputs
 from tapml.errors import InputError
 from tapml.files import check_file
 from tapml.models import MINILM, model_file
@@ -79,11 +79,7 @@ def check_model(options: argparse.Namespace) -> None:
         raise InputError("a decoder takes a prompt: give --prompt or --prompt-ids in place of inputs")
     if options.prompt is not None and options.prompt_ids is not None:
         raise InputError("give --prompt or --prompt-ids, not both")
-    if options.activations is not None and options.quantise is None:
-        raise InputError(
-            f"--activations {options.activations} is for products with quantised weights: give --quantise q8, q844, "
-            "q4f16 or q4f32, too"
-        )
+    check_activations(options)
     if options.quantise_text is not None and options.quantise is None:
         raise InputError("--quantise-text is what quantising is measured on: give --quantise, too, or leave it out")
     if options.source_ids is not None and options.source_file is not None:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from tapml.browsers import check_startable, startable_kind
 from tapml.cache import cached
-from tapml.cli.arguments import one_device
+from tapml.cli.arguments import check_activations, one_device
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.package_state import state_of_package
 from tapml.compiled.call import function_of
@@ -61,11 +61,7 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
             f"{options.model} is made already: --quantise is for {' and '.join(NAMES)}, which comes with tapml; of "
             "another model, give it to `tapml carve` or `tapml build`"
         )
-    if options.activations is not None and options.quantise is None:
-        raise InputError(
-            f"--activations {options.activations} is for products with quantised weights: give --quantise q8, q844, "
-            "q4f16 or q4f32, too"
-        )
+    check_activations(options)
     if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:

@@ -5,7 +5,6 @@ longer to start than to run.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import tvm
@@ -29,12 +28,10 @@ def with_one_row(function: Any, of_one_row: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _OfOneRow(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
-    def __init__(self, module: tvm.IRModule) -> None:
+    def __init__(self, module: tvm.IRModule, function: Any) -> None:
         super().__init__(module)
         self._module = module
-        self._readers = sum(
-            (uses_of(one) for one in module.functions.values() if isinstance(one, relax.Function)), Counter()
-        )
+        self._readers = uses_of(function)
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
@@ -79,7 +76,7 @@ def with_rows_in_their_operators(module: tvm.IRModule, wanted: bool) -> tvm.IRMo
     as they are where that is not `wanted`. What they read is not made any more where nobody else reads it."""
     if not any(_of_one_row(function) is not None for function in module.functions.values()):
         return module
-    made = rewritten(module, lambda so_far, _: _OfOneRow(so_far)) if wanted else module
+    made = rewritten(module, _OfOneRow) if wanted else module
     functions = {
         variable: function if _of_one_row(function) is None else function.without_attr(_ATTRIBUTE)
         for variable, function in made.functions.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tapml.compilers.native import split
@@ -39,9 +39,9 @@ BLOCKS = (
 )
 """From the least memory traffic to the most workgroups: of each size the best on an H200 (docs/kernels.md)."""
 
-BLOCKS_OF_BITS = {
-    4: tuple(Blocks(64, 64, 2, 2, 64) if one == Blocks(32, 64, 4, 2, 64) else one for one in BLOCKS),
-    8: tuple(Blocks(64, 32, 2, 4, 64) if one == Blocks(32, 64, 4, 2, 64) else one for one in BLOCKS),
+BLOCKS_OF_BITS: Mapping[int, tuple[Blocks, ...]] = {
+    4: (BLOCKS[0], Blocks(64, 64, 2, 2, 64), *BLOCKS[2:]),
+    8: (BLOCKS[0], Blocks(64, 32, 2, 4, 64), *BLOCKS[2:]),
 }
 """The same where one factor is of integers of so many bits, which subgroups make float16 first: what is the fastest of
 those of 128 x 128 elements differs."""
