@@ -14,11 +14,12 @@ from typing import Any
 from benchmarks.kernels.works import Work
 from tapml.compilers.halves import halved
 from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
-from tapml.compilers.native.compile import NATIVE, generated, has_words
+from tapml.compilers.native.compile import NATIVE, generated_of, has_words, recognised
 from tapml.compilers.native.matmul import matmul
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.skinny_integers import WordSplit
+from tapml.compilers.native.stored import read_as_float16, with_matrices_of
 from tapml.compilers.native.tiles import TILES, Tile
 from tapml.compilers.tvm.compile import TVM
 from tapml.expressions import evaluate
@@ -77,7 +78,7 @@ def plan(work: Work, sweep: Pattern[str] | None, prepared: bool = False) -> dict
         dtype, nbytes = ("float16", found.nbytes // 2) if place in work.halves else (found.dtype, found.nbytes)
         given.append({"role": argument["role"], "dtype": dtype, "bytes": nbytes, "below": below})
     weights = range(last - work.rotated, 0 if work.cached else last)
-    candidates = [*_compiled(operator, work.halves), *(_swept(operator, sweep, work.halves) if sweep else ())]
+    candidates = [*_compiled(operator, work), *(_swept(operator, sweep, work) if sweep else ())]
     if prepared:
         sizes = {place: given[place]["bytes"] for place in weights}
         candidates += [made for one in candidates if (made := _prepared(one, sizes)) is not None]
@@ -117,11 +118,14 @@ def _prepared(candidate: Mapping[str, Any], weights: Mapping[int, int]) -> dict[
     return {**candidate, "parameters": parameters, "once": once, "kept": sorted(kept)}
 
 
-def _compiled(operator: Operator, halves: Collection[int]) -> Iterator[dict[str, Any]]:
+def _compiled(operator: Operator, work: Work) -> Iterator[dict[str, Any]]:
     for compiler in (TVM, NATIVE):
         kernel = compiler.compile([operator], (_VARIANT,)).get(operator.name)
         if kernel is not None and kernel.document["variants"]:
-            yield from texts_of(compiler.name, "", _read_as(kernel, halves))
+            found = _read_as(kernel, work.halves)
+            yield from texts_of(
+                compiler.name, "", with_matrices_of(found, operator, work.halves) if work.stored else found
+            )
 
 
 def _read_as(kernel: CompiledKernel, halves: Collection[int]) -> CompiledKernel:
@@ -130,18 +134,24 @@ def _read_as(kernel: CompiledKernel, halves: Collection[int]) -> CompiledKernel:
     return found
 
 
-def _swept(operator: Operator, named: Pattern[str], halves: Collection[int]) -> Iterator[dict[str, Any]]:
+def _swept(operator: Operator, named: Pattern[str], work: Work) -> Iterator[dict[str, Any]]:
     """Each text once, by the first parameters that give it."""
     seen: set[str] = set()
-    for parameters, template, threads in _templates(has_words(operator)):
+    for parameters, template, threads in _templates(work.stored or has_words(operator)):
         if not named.search(parameters):
             continue
-        launches = generated(operator, threads, (template,), matrices=parameters.startswith("blocks"), dots=True)
+        found = recognised(operator, threads)
+        if found is None:
+            return
+        if work.stored:
+            found = read_as_float16(found, work.halves)
+        launches = generated_of(found, (template,), matrices=parameters.startswith("blocks"), dots=True)
         key = "".join(launch.text for launch in launches or ())
         if launches is None or key in seen:
             continue
         seen.add(key)
-        yield from texts_of("native", parameters, _read_as(NATIVE.document(operator, _VARIANT, launches), halves))
+        made = NATIVE.document(operator, _VARIANT, launches)
+        yield from texts_of("native", parameters, made if work.stored else _read_as(made, work.halves))
 
 
 def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:

@@ -45,6 +45,8 @@ class Work:
     """Whether the first is rounded to 8-bit integers before: words and scales of its rows are the arguments then."""
     within: bool = False
     """Whether that is within the product's kernel, as it is of one row: the first is the argument then."""
+    stored: bool = False
+    """Whether the last of the tensors, a weight of float32, lies in memory as float16."""
 
     def operator(self) -> Operator:
         """Raises ValueError where it is not one."""
@@ -60,7 +62,9 @@ class Work:
 
     @property
     def halves(self) -> frozenset[int]:
-        """Arguments that are float16 on a device, as scales that are numbers of float16 are."""
+        """Arguments that are float16 on a device, as weights and scales that are numbers of float16 are."""
+        if self.stored:
+            return frozenset({len(self.shapes) - 1})
         # Rows that are rounded before are words and scales.
         place = len(self.shapes) + (self.rounded and not self.within)
         return frozenset({place} if self.kind is not None and self.kind.half else ())
@@ -170,9 +174,12 @@ def _products(small: bool) -> list[Work]:
 
 
 def _quantised(small: bool) -> list[Work]:
-    """Weights of integers; the goals are of groups with scales of float16."""
+    """Weights of integers, and those of float32 that lie as float16; the goals are of groups with scales of float16."""
     s = 16 if small else 1
     found = []
+    for rows, what in ((512 // s, "GEMM 512x4096x4096"), (1, "GEMV 4096x4096")):
+        shapes = [(rows, 4096 // s), (4096 // s, 4096 // s)]
+        found.append(Work(f"{what}, stored as f16", _linear, shapes, "float32", 2, stored=True))
     for kind, dtype, goals in (
         (Q4F32, "float32", (None, 6.5)),
         (Q4F16, "float32", (None, 6.5)),

@@ -10,6 +10,7 @@ from compilers.subgroup_matrices import in_software
 from tapml.compilers import choose
 from tapml.compilers.auto.in_place import is_better
 from tapml.compilers.native import compile as compiling
+from tapml.compilers.native import stored
 from tapml.compilers.native.matrices import uses_matrices
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, requirements
@@ -32,7 +33,7 @@ def software(monkeypatch: pytest.MonkeyPatch, matrix_texts: dict[str, str]) -> l
     """Kernels have subgroup matrices alone, in software. Their names."""
     names: list[str] = []
 
-    def first(fast: CompiledKernel, _: CompiledKernel) -> CompiledKernel:
+    def first(fast: CompiledKernel, then: CompiledKernel) -> CompiledKernel:
         files = [
             WgslFile(file.name, in_software(file.text)) if uses_matrices(file.text) else file for file in fast.files
         ]
@@ -43,7 +44,7 @@ def software(monkeypatch: pytest.MonkeyPatch, matrix_texts: dict[str, str]) -> l
         requires = requirements([*texts.values()], int(variant["requires"]["limits"]["maxStorageBufferBindingSize"]))
         names.append(fast.document["kernel"])
         made = {**variant, "requires": requires, "entry_points": entry_points}
-        return CompiledKernel({**fast.document, "variants": [made]}, files)
+        return CompiledKernel({**then.document, "variants": [made]}, files)
 
     def better(*kernels: Any) -> bool:
         """Kernels that are made to be compared are none of the carve."""
@@ -52,6 +53,7 @@ def software(monkeypatch: pytest.MonkeyPatch, matrix_texts: dict[str, str]) -> l
         del names[known:]
         return found
 
-    monkeypatch.setattr(compiling, "with_first", first)
+    for module in (compiling, stored):
+        monkeypatch.setattr(module, "with_first", first)
     monkeypatch.setattr(choose, "is_better", better)
     return names

@@ -10,7 +10,9 @@ import numpy as np
 from tapml.compiled.stored import stored_as
 from tapml.compilers.external.by_hand import EXTERNAL
 from tapml.compilers.halves import HALVES, halved
+from tapml.compilers.native.stored import with_matrices_of
 from tapml.kernels.bundle import CompiledKernel
+from tapml.lowering.operator import Operator
 from tapml.program import NodeKind
 from tapml.program.program import Function
 
@@ -36,10 +38,13 @@ def exact_in_halves(
 
 
 def with_halves(
-    functions: Collection[Function], kernels: Mapping[str, CompiledKernel], exact: Collection[str]
+    functions: Collection[Function],
+    kernels: Mapping[str, CompiledKernel],
+    exact: Collection[str],
+    operators: Collection[Operator],
 ) -> dict[str, CompiledKernel]:
-    """The kernels, of which those read weights as float16 whose every call is given one that is `exact` so (ids of
-    values), where all kernels that read the weight can."""
+    """The kernels of `operators`, of which those read weights as float16 whose every call is given one that is `exact`
+    so (ids of values), where all kernels that read the weight can."""
     readers = _readers(functions)
     exact = {value for value in exact if value in readers}
     of_slot: dict[Slot, set[str]] = {}
@@ -56,7 +61,12 @@ def with_halves(
                 wanted.setdefault(kernel, set()).add(place)
         made = {name: halved(kernels[name], places) for name, places in wanted.items()}
         if not (failed := {name for name, found in made.items() if found is None}):
-            return {**kernels, **{name: found for name, found in made.items() if found is not None}}
+            by_name = {operator.name: operator for operator in operators}
+            read = {name: found for name, found in made.items() if found is not None}
+            return {
+                **kernels,
+                **{name: with_matrices_of(found, by_name[name], wanted[name]) for name, found in read.items()},
+            }
         refused |= failed
 
 

@@ -35,7 +35,7 @@ def without_weights(
     program = lowered.model
     if exact := _halves(model, program):
         functions = program.functions
-        kernels = with_halves(functions.values(), kernels, exact)
+        kernels = with_halves(functions.values(), kernels, exact, lowered.operators)
         program = dataclasses.replace(program, functions=stored_as_read(functions, kernels))
     notes = model.provenance.get("notes", [])
     return Unweighted(

@@ -240,7 +240,6 @@ def _by_matrices(
         if pieces is None:
             return None
         before, found, halves = pieces
-        packed = ()
     integers = with_integers(halves, indices, found.buffers)
     kind = ProductOfHalves if integers is None else HalvesOfIntegers
     as_it_is = kind(Text(found, found.entry_point, indices, OWN_NAMES), halves)
@@ -260,8 +259,10 @@ def _by_matrices(
     if packed is None:
         by_vectors = functools.partial(packs_vectors, found, halves, indices, 8)
         packed = packing_of(as_it_is.ways, sizes, (blocks.height, blocks.width), by_vectors)
+    if halves.rest is not None:
+        packed = [side for side in packed if side.startswith("right")]  # Pieces lie as packed ones do.
     if integers is not None:
-        packed = [side for side in packed if side == "left"]  # Words are read as they lie.
+        packed = [side for side in packed if side.startswith("left")]  # Words are read as they lie.
     more, found, halves = _packed(found, halves, indices, packed, 8)
     parts = parts_of(found, blocks.splits)
     text = Text(found, found.entry_point, indices, OWN_NAMES)

@@ -1,11 +1,11 @@
-"""Products of float32 with weights that are integers, as products of float16 that lose no more than a sum in float32
-does.
+"""Products of float32 with weights that are integers, or numbers of float16, as products of float16 that lose no more
+than a sum in float32 does.
 
 A float32 is the sum of its first eleven bits and of the rest, of which float16 holds eleven bits again: 22 of its 24.
 So a product of two is three products in float16 (that of the rests is below what float32 holds), or two where one
-factor is a float16 as it is, as integers are. What float16 lacks is float32's range: each row of the left factor is
-scaled by a power of two that brings its greatest element just below 2^15, each column's scales of groups by one that
-brings the greatest below 2^11, and `finish` takes that back.
+factor is a float16 as it is, which integers are, too. What float16 lacks is float32's range: each row of the left
+factor is scaled by a power of two that brings its greatest element just below 2^15, each column's scales of groups by
+one that brings the greatest below 2^11, and `finish` takes that back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 
 from tapml.compilers.native.contraction import TOTAL, Contraction
+from tapml.compilers.native.eights import narrowed
 from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.integers import Integers, with_integers
 from tapml.compilers.native.kernel import Found, Launch, ceildiv, times
@@ -36,12 +37,14 @@ _FIRST_BITS = 0xFFFFE000
 
 
 def in_pieces(found: Found, made: Contraction, indices: Indices) -> tuple[list[Launch], Found, Contraction] | None:
-    """The dispatches before the product, and the product of their results. None where the right factor is of no
-    integers, or of ones whose products with scales of groups are not small."""
-    integers = with_integers(made, indices, found.buffers)
-    if integers is None or made.dtype != "float32" or not (integers.bits == 4 or integers.by_lines):
+    """The dispatches before the product, and the product of their results. None where the right factor is neither of
+    float16 nor of integers, or of ones whose products with scales of groups are not small."""
+    if made.dtype != "float32" or len(made.inner) != 1:
         return None
     (inner,) = made.inner
+    integers = with_integers(made, indices, found.buffers)
+    if integers is None and narrowed(made.right) is None:
+        return None
     axes = (*made.batch, *made.rows)
     scaling = _scaling(found, made.left, axes, made.inner, f"rows of {found.entry_point}", _MOST_OF_LEFT)
     if scaling is None:
@@ -52,20 +55,33 @@ def in_pieces(found: Found, made: Contraction, indices: Indices) -> tuple[list[L
         return None
     more, found, first, rest = split
     launches += more
-    back = _inverse(up)
-    if integers.by_lines:
-        right, of_column = _codes(integers), integers.scale
-    else:
-        of_groups = _scaling_of_groups(found, integers, made, inner)
-        if of_groups is None:
-            return None
-        more, found, scales, down = of_groups
-        launches += more
-        right, of_column = _of_two("mul", _codes(integers), scales), _inverse(down)
-    total = variable(TOTAL, "float32")
-    whole = _of_two("mul", _of_two("mul", total, of_column), back)
+    of_right = _right(found, made, integers, inner)
+    if of_right is None:
+        return None
+    more, found, right, whole = of_right
+    launches += more
+    whole = _of_two("mul", whole, _inverse(up))
     finish = rewritten(made.finish, lambda part: whole if part.kind == "variable" and part.value == TOTAL else None)
     return launches, found, dataclasses.replace(made, left=first, rest=rest, right=right, finish=finish)
+
+
+def _right(
+    found: Found, made: Contraction, integers: Integers | None, inner: Index
+) -> tuple[list[Launch], Found, Expression, Expression] | None:
+    """The dispatches for the right factor, the factor that is multiplied in its place, and what the sum of these
+    products says of that of the program's."""
+    total = variable(TOTAL, "float32")
+    if (exact := narrowed(made.right)) is not None:
+        return [], found, exact, total
+    if integers is None:
+        return None
+    if integers.by_lines:
+        return [], found, _codes(integers), _of_two("mul", total, integers.scale)
+    of_groups = _scaling_of_groups(found, integers, made, inner) if integers.bits == 4 else None
+    if of_groups is None:
+        return None
+    launches, found, scales, down = of_groups
+    return launches, found, _of_two("mul", _codes(integers), scales), _of_two("mul", total, _inverse(down))
 
 
 def least_splits(inner: int, products: int) -> int:
