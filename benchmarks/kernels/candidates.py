@@ -3,7 +3,7 @@ has."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -19,7 +19,7 @@ from tapml.compilers.native.matmul import matmul
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.skinny_integers import WordSplit
-from tapml.compilers.native.stored import read_as_float16, with_matrices_of
+from tapml.compilers.native.stored import read_as_float16, read_as_stored
 from tapml.compilers.native.tiles import TILES, Tile
 from tapml.compilers.tvm.compile import TVM
 from tapml.expressions import evaluate
@@ -122,16 +122,9 @@ def _compiled(operator: Operator, work: Work) -> Iterator[dict[str, Any]]:
     for compiler in (TVM, NATIVE):
         kernel = compiler.compile([operator], (_VARIANT,)).get(operator.name)
         if kernel is not None and kernel.document["variants"]:
-            found = _read_as(kernel, work.halves)
-            yield from texts_of(
-                compiler.name, "", with_matrices_of(found, operator, work.halves) if work.stored else found
-            )
-
-
-def _read_as(kernel: CompiledKernel, halves: Collection[int]) -> CompiledKernel:
-    found = halved(kernel, halves) if halves else kernel
-    assert found is not None
-    return found
+            found = read_as_stored(kernel, operator, work.halves) if work.halves else kernel
+            assert found is not None
+            yield from texts_of(compiler.name, "", found)
 
 
 def _swept(operator: Operator, named: Pattern[str], work: Work) -> Iterator[dict[str, Any]]:
@@ -143,15 +136,19 @@ def _swept(operator: Operator, named: Pattern[str], work: Work) -> Iterator[dict
         found = recognised(operator, threads)
         if found is None:
             return
-        if work.stored:
+        matrices = parameters.startswith("blocks")
+        as_float16 = work.stored and matrices
+        if as_float16:
             found = read_as_float16(found, work.halves)
-        launches = generated_of(found, (template,), matrices=parameters.startswith("blocks"), dots=True)
+        launches = generated_of(found, (template,), matrices=matrices, dots=True)
         key = "".join(launch.text for launch in launches or ())
         if launches is None or key in seen:
             continue
         seen.add(key)
         made = NATIVE.document(operator, _VARIANT, launches)
-        yield from texts_of("native", parameters, made if work.stored else _read_as(made, work.halves))
+        read = halved(made, work.halves) if work.halves and not as_float16 else made
+        assert read is not None
+        yield from texts_of("native", parameters, read)
 
 
 def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:

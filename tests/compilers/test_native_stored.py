@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ FINITE = HALF[np.isfinite(HALF)]
 @dataclass(frozen=True)
 class Stored:
     """`[*rows, inner]` by a weight, `[columns, inner]` where it is `turned`, that float16 holds; `spread`: of how many
-    powers of two, up and down, rows and elements are apart. `every`: weights are any numbers of float16."""
+    powers of two, up and down, rows and elements are apart. `every`: weights are any numbers of float16; `rough`: they
+    are none."""
 
     rows: tuple[int, ...]
     columns: int
@@ -33,6 +35,7 @@ class Stored:
     turned: bool = True
     spread: float = 0.0
     every: bool = False
+    rough: bool = False
     biased: bool = False
 
 
@@ -50,7 +53,8 @@ def carved(cases: Mapping[str, Stored], folder: Path, compiler: str = "native") 
             return variable
 
         shape = (case.columns, case.inner) if case.turned else (case.inner, case.columns)
-        weight = random.choice(FINITE, shape) if case.every else random.normal(size=shape).astype(np.float16)
+        weight = random.choice(FINITE, shape) if case.every else random.normal(size=shape)
+        weight = weight if case.rough else weight.astype(np.float16)
         x = random.normal(size=(*case.rows, case.inner))
         x *= np.exp2(random.uniform(-case.spread, case.spread, x.shape))
         x *= np.exp2(random.uniform(-case.spread, case.spread, (*x.shape[:-1], 1)))
@@ -76,7 +80,7 @@ def carved(cases: Mapping[str, Stored], folder: Path, compiler: str = "native") 
         outputs=list(cases),
         oracle_missing="by hand",
     )
-    return carve(model, folder / "stored.suite", name="stored", compilers=CHOICES[compiler])
+    return carve(model, folder / "stored.suite", name="stored", overwrite=True, compilers=CHOICES[compiler])
 
 
 SMALL = Blocks(16, 32, 2, 2, 32)
@@ -128,3 +132,24 @@ def test_devices_without_them_read_float16_as_words(tmp_path: Path, monkeypatch:
         assert not any([*others, *variants[2], *variants[20]])
         if compiler == "native":
             assert wrong(suite, "node-dawn") == {}
+
+
+def test_one_row_is_shared_out_for_them(tmp_path: Path) -> None:
+    """What is read waits in registers, of which numbers that become float32 leave too few: fewer vectors at a time."""
+    suite = carved({"one row": Stored((1,), 512, 2048, turned=False)}, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    (text,) = texts_of(suite)
+    assert vectors(text) == 16
+    by_auto = carved({"one row": Stored((1,), 512, 2048, turned=False)}, tmp_path, "auto")
+    assert text in texts_of(by_auto)
+    rough = carved({"one row": Stored((1,), 512, 2048, turned=False, rough=True)}, tmp_path)
+    assert [vectors(text) for text in texts_of(rough)] == [32]
+
+
+def texts_of(suite: Suite) -> list[str]:
+    return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
+
+
+def vectors(text: str) -> int:
+    """Of the weight, that are read before the first is multiplied."""
+    return len(re.findall(r"let b\d_\d = right4\(", text))

@@ -9,8 +9,8 @@ import numpy as np
 
 from tapml.compiled.stored import stored_as
 from tapml.compilers.external.by_hand import EXTERNAL
-from tapml.compilers.halves import HALVES, halved
-from tapml.compilers.native.stored import with_matrices_of
+from tapml.compilers.halves import HALVES
+from tapml.compilers.native.stored import read_as_stored
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
 from tapml.program import NodeKind
@@ -45,6 +45,7 @@ def with_halves(
 ) -> dict[str, CompiledKernel]:
     """The kernels of `operators`, of which those read weights as float16 whose every call is given one that is `exact`
     so (ids of values), where all kernels that read the weight can."""
+    by_name = {operator.name: operator for operator in operators}
     readers = _readers(functions)
     exact = {value for value in exact if value in readers}
     of_slot: dict[Slot, set[str]] = {}
@@ -59,14 +60,9 @@ def with_halves(
         for value in exact:
             for kernel, place in readers[value]:
                 wanted.setdefault(kernel, set()).add(place)
-        made = {name: halved(kernels[name], places) for name, places in wanted.items()}
+        made = {name: read_as_stored(kernels[name], by_name[name], places) for name, places in wanted.items()}
         if not (failed := {name for name, found in made.items() if found is None}):
-            by_name = {operator.name: operator for operator in operators}
-            read = {name: found for name, found in made.items() if found is not None}
-            return {
-                **kernels,
-                **{name: with_matrices_of(found, by_name[name], wanted[name]) for name, found in read.items()},
-            }
+            return {**kernels, **{name: found for name, found in made.items() if found is not None}}
         refused |= failed
 
 

@@ -15,18 +15,18 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings
 HALVES = "float16"
 """The encoding (tapml/encodings.py)."""
 
-_WORDS = "array<u32>"
-_FLOATS = {"array<f32>": 1, "array<vec4<f32>>": 4}
-"""Elements that are read at once, by the type of a binding."""
+_READ = {"array<f32>": "array<u32>", "array<vec4<f32>>": "array<vec2<u32>>"}
+"""What is bound as an array of as many numbers as are read at once, by what was bound before."""
 
 # By integers: what is below the smallest normal float16 is kept on every device, which `unpack2x16float` leaves open.
+# With an exponent that is too large by one such a number is its own bits behind a one, which is taken away.
 _HALF = """
 // The number that the lower half of a word is, as float16. It is finite.
 fn half_of(word : u32) -> f32 {
-  let size = word & 0x7fffu;
-  let normal = bitcast<f32>((size << 13u) + 0x38000000u);
-  let number = select(normal, f32(size) * 5.9604644775390625e-8f, size < 0x400u);
-  return bitcast<f32>(bitcast<u32>(number) | ((word & 0x8000u) << 16u));
+  let size = (word << 13u) & 0x0fffe000u;
+  let normal = bitcast<f32>(size + 0x38000000u);
+  let number = select(normal, bitcast<f32>(size + 0x38800000u) - 6.103515625e-5f, size < 0x800000u);
+  return bitcast<f32>(bitcast<u32>(number) | ((word << 16u) & 0x80000000u));
 }
 """
 _ONE = """
@@ -36,9 +36,8 @@ fn {NAME}(at : u32) -> f32 {{
 """
 _FOUR = """
 fn {NAME}(at : u32) -> vec4<f32> {{
-  let low = {ARRAY}[at * 2u];
-  let high = {ARRAY}[at * 2u + 1u];
-  return vec4<f32>(half_of(low), half_of(low >> 16u), half_of(high), half_of(high >> 16u));
+  let words = {ARRAY}[at];
+  return vec4<f32>(half_of(words.x), half_of(words.x >> 16u), half_of(words.y), half_of(words.y >> 16u));
 }}
 """
 
@@ -107,18 +106,18 @@ def _halved(text: str, names: Collection[str]) -> str | None:
     made = _HALF
     for name in names:
         declared = re.search(rf"\b{name}\s*:\s*([\w<>]+)\s*;", text)
-        count = _FLOATS.get(declared[1]) if declared else None
-        if declared is None or count is None:
+        read = _READ.get(declared[1]) if declared else None
+        if declared is None or read is None:
             return None
         reads = f"{name}_read"
         head, body = text[: declared.start()], text[declared.end() :]
         replaced = _called(body, name, reads)
         if replaced is None or re.search(rf"\b({name}|{reads})\b", head):
             return None
-        text = f"{head}{name} : {_WORDS};{replaced}"
+        text = f"{head}{name} : {read};{replaced}"
         constant, _ = in_halves(name)
         text = text.replace(f"const {constant} = false;", f"const {constant} = true;")
-        made += (_ONE if count == 1 else _FOUR).format(NAME=reads, ARRAY=name)
+        made += (_ONE if read == "array<u32>" else _FOUR).format(NAME=reads, ARRAY=name)
     return text.rstrip("\n") + "\n" + made
 
 

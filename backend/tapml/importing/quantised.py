@@ -28,6 +28,7 @@ from tapml.importing.quantise_module import (
 from tapml.importing.quantise_uses import BOTH_AXES, Uses, uses_of
 from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 from tapml.importing.weights import as_tvm_holds, digest
+from tapml.lowering.plain_moves import with_plain_moves
 from tapml.text import counted, listed, size
 
 OF_SOURCE = "source"
@@ -222,6 +223,8 @@ def _with_packed(
     held: bool = True,
 ) -> ImportedModel:
     """`names`: of weights, where not as its parameters are called; `held`: whether there are weights."""
+    # Before products are of packed weights, which that pass knows nothing of.
+    model = replace(model, module=with_plain_moves(model.module))
     own, uses, _ = _weights(model)
     names = names or own
     parameters: list[tuple[str, Array]] = []

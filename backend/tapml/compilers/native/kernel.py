@@ -65,6 +65,9 @@ class Found:
     """Whether it is for devices that have WGSL's `dot4I8Packed`."""
     padded: frozenset[str] = frozenset()
     """Temporaries whose rows end with zeros, so that they are of whole vectors (packed.py)."""
+    stored: frozenset[str] = frozenset()
+    """Parameters of float32 that lie in memory as float16: what reads them is changed afterwards to read that
+    (tapml.compilers.halves)."""
     textures: Mapping[str, Texture] = field(default_factory=dict)
     """Temporaries that are textures (encoded.py): their shape is that in which their elements lie."""
     memory: Memory = field(default_factory=Memory, compare=False)

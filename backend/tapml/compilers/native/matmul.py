@@ -46,6 +46,7 @@ from tapml.compilers.native.skinny import (
 from tapml.compilers.native.skinny_groups import skinny_groups, split_of_groups
 from tapml.compilers.native.skinny_integers import WordSplit, skinny_integers, word_split_of
 from tapml.compilers.native.split import MOST_BYTES, merged, parts_of
+from tapml.compilers.native.stages import loads
 from tapml.compilers.native.tiled import tiled
 from tapml.compilers.native.tiles import Tile, is_large, tile_of
 
@@ -106,7 +107,8 @@ def matmul(
         split = chosen
     elif rows == 1 and hooks.right_across:
         by_eights = eights_of_right is not None and eights_of_right.right_across
-        split = split_of_one(columns, inner, batch, by_eights)
+        stored = bool(found.stored) and all(load.value in found.stored for load in loads(made.right))
+        split = split_of_one(columns, inner, batch, by_eights, stored)
     else:
         ways = hooks.right_along, hooks.right_across, hooks.right_in_word
         by_eights = rows == 1 and eights_of_right is not None and not eights_of_right.right_across

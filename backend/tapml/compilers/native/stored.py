@@ -1,12 +1,15 @@
-"""Products of float32 whose weights lie in memory as float16 (tapml.compilers.halves), by subgroup matrices."""
+"""Products of float32 whose weights lie in memory as float16 (tapml.compilers.halves): shared out for that, and by
+subgroup matrices, which multiply float16 alone."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
+from tapml.compilers.halves import halved
 from tapml.compilers.native.compile import NATIVE, generated_of, recognised, with_first
-from tapml.compilers.native.kernel import Found
+from tapml.compilers.native.kernel import Found, Launch
 from tapml.compilers.native.matrices import uses_matrices
 from tapml.compilers.native.stages import rewritten
 from tapml.compilers.tvm.variants import BASE
@@ -15,27 +18,34 @@ from tapml.lowering.operator import Operator
 from tapml.operators.program import Expression
 
 
-def with_matrices_of(kernel: CompiledKernel, operator: Operator, arguments: Collection[int]) -> CompiledKernel:
-    """A native kernel that reads these of its arguments as float16, and before its variants one of subgroup matrices,
-    which multiply float16 alone; the kernel as it is where that has none, or there is one without."""
-    document = kernel.document
-    if document["compiler"]["name"] != NATIVE.name or any(uses_matrices(file.text) for file in kernel.files):
-        return kernel
-    found = recognised(operator)
-    fast = generated_of(read_as_float16(found, arguments), matrices=True) if found is not None else None
+def read_as_stored(kernel: CompiledKernel, operator: Operator, arguments: Collection[int]) -> CompiledKernel | None:
+    """The kernel of an operator with these of its arguments, inputs of float32, read as float16; None where its text
+    does something else with one of them than to read an element (tapml.compilers.halves.halved).
+
+    Where it is a native one, what a template makes for such weights stands in place of what it made for float32, and a
+    variant of subgroup matrices before the others, where there is none without.
+    """
+    made = halved(kernel, arguments)
+    found = recognised(operator) if made is not None and kernel.document["compiler"]["name"] == NATIVE.name else None
+    if made is None or found is None:
+        return made
+    made = halved(_shared_out_again(kernel, found, arguments), arguments) or made
+    if any(uses_matrices(file.text) for file in kernel.files):
+        return made
+    fast = generated_of(read_as_float16(found, arguments), matrices=True)
     if fast is None or not any(uses_matrices(launch.text) for launch in fast):
-        return kernel
-    return with_first(NATIVE.document(operator, f"{BASE.name}+matrices", fast, "@matrices"), kernel)
+        return made
+    return with_first(NATIVE.document(operator, f"{BASE.name}+matrices", fast, "@matrices"), made)
 
 
 def read_as_float16(found: Found, arguments: Collection[int]) -> Found:
     """The operator, with these of its arguments of float16: what it computes with is float32, as before."""
     program = found.program
+    names = _names(found, arguments)
     parameters = [
-        dataclasses.replace(buffer, dtype="float16") if place in arguments else buffer
-        for place, buffer in enumerate(program.parameters)
+        dataclasses.replace(buffer, dtype="float16") if buffer.name in names else buffer
+        for buffer in program.parameters
     ]
-    names = {program.parameters[place].name for place in arguments}
 
     def read(part: Expression) -> Expression | None:
         if part.kind != "load" or part.value not in names:
@@ -45,3 +55,41 @@ def read_as_float16(found: Found, arguments: Collection[int]) -> Found:
     stages = [dataclasses.replace(stage, value=rewritten(stage.value, read)) for stage in found.stages]
     program = dataclasses.replace(program, parameters=tuple(parameters))
     return Found(found.operator, program, stages, found.threads)
+
+
+def shared_out(found: Found, arguments: Collection[int]) -> list[Launch] | None:
+    """The dispatches of an operator of which these arguments will be read as float16."""
+    return generated_of(dataclasses.replace(found, stored=_names(found, arguments)))
+
+
+def _names(found: Found, arguments: Collection[int]) -> frozenset[str]:
+    return frozenset(found.program.parameters[place].name for place in arguments)
+
+
+def _shared_out_again(kernel: CompiledKernel, found: Found, arguments: Collection[int]) -> CompiledKernel:
+    """The kernel, of whose variants what templates make of such arguments takes the place of the native ones that every
+    device has, where that is something else than of arguments that are read as float32: these were chosen for them."""
+    before, after = generated_of(found), shared_out(found, arguments)
+    if not before or not after or [launch.text for launch in before] == [launch.text for launch in after]:
+        return kernel
+    document = kernel.document
+    natives = [variant for variant in document["variants"] if _is_native(variant)]
+    if not natives:
+        return kernel
+    *others, last = natives
+    fresh = NATIVE.document(found.operator, last["name"], after, "@stored")
+    (made,) = fresh.document["variants"]
+    if "expected" in last:
+        made["expected"] = {
+            name: min(variant["expected"][name] for variant in (*others, last) if name in variant["expected"])
+            for name in last["expected"]
+        }
+    variants = [made if variant is last else variant for variant in document["variants"] if variant not in others]
+    points = [point for variant in variants for point in variant["entry_points"]]
+    texts = {file.name: file for file in (*kernel.files, *fresh.files)}
+    files = [texts[name] for name in dict.fromkeys(point["file"] for point in points)]
+    return CompiledKernel({**document, "variants": variants}, files)
+
+
+def _is_native(variant: Mapping[str, Any]) -> bool:
+    return variant.get("compiler", NATIVE.name) == NATIVE.name and not variant["requires"]["features"]
