@@ -10,6 +10,7 @@ from typing import Any
 from tapml.compilers.halves import halved
 from tapml.compilers.native.compile import NATIVE, generated_of, recognised, with_first
 from tapml.compilers.native.kernel import Found, Launch
+from tapml.compilers.native.matmul import shape_of
 from tapml.compilers.native.matrices import uses_matrices
 from tapml.compilers.native.stages import rewritten
 from tapml.compilers.tvm.variants import BASE
@@ -22,8 +23,8 @@ def read_as_stored(kernel: CompiledKernel, operator: Operator, arguments: Collec
     """The kernel of an operator with these of its arguments, inputs of float32, read as float16; None where its text
     does something else with one of them than to read an element (tapml.compilers.halves.halved).
 
-    Where it is a native one, what a template makes for such weights stands in place of what it made for float32, and a
-    variant of subgroup matrices before the others, where there is none without.
+    Where it is a native one, products of few rows are shared out for what they read, and a variant of subgroup matrices
+    stands before the others, where there is none without.
     """
     made = halved(kernel, arguments)
     found = recognised(operator) if made is not None and kernel.document["compiler"]["name"] == NATIVE.name else None
@@ -67,10 +68,11 @@ def _names(found: Found, arguments: Collection[int]) -> frozenset[str]:
 
 
 def _shared_out_again(kernel: CompiledKernel, found: Found, arguments: Collection[int]) -> CompiledKernel:
-    """The kernel, of whose variants what templates make of such arguments takes the place of the native ones that every
-    device has, where that is something else than of arguments that are read as float32: these were chosen for them."""
-    before, after = generated_of(found), shared_out(found, arguments)
-    if not before or not after or [launch.text for launch in before] == [launch.text for launch in after]:
+    """The kernel of a product of few rows, of whose variants what the template makes of such arguments takes the place
+    of the native ones that every device has: these were chosen for float32."""
+    shape = shape_of(found)
+    after = shared_out(found, arguments) if shape is not None and not shape.tiled else None
+    if not after:
         return kernel
     document = kernel.document
     natives = [variant for variant in document["variants"] if _is_native(variant)]
