@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tapml.compilers.auto.choice import CLOSE, chosen
 from tapml.compilers.auto.combined import combined, together
 from tapml.compilers.auto.digest import digest, judged_sizes
-from tapml.compilers.auto.expected import offers
+from tapml.compilers.auto.expected import by_own_estimates, offers
 from tapml.compilers.auto.likely import likely_tiles
 from tapml.compilers.auto.space import DEFAULT, VARIANT, Candidate, NativeSpace
 from tapml.compilers.auto.table import MeasuredKernel, Tuned, shipped
@@ -92,7 +92,10 @@ class AutoCompiler:
         if not candidates or not together(candidates):
             return other
         measured = any(GPU in table.classes for table, _ in known)
-        found = chosen(offers(candidates, known, judged_sizes(operator)), measured=measured)
+        offered = offers(candidates, known, judged_sizes(operator))
+        if not measured and space.shape is not None and not space.shape.tiled:
+            offered = by_own_estimates(offered)
+        found = chosen(offered, measured=measured)
         if not found:
             return other
         # The faster text of the two goes before the other, and is expected to take no longer.

@@ -16,7 +16,7 @@ from importlib import resources
 from tapml.compilers.auto.choice import NEVER
 from tapml.compilers.auto.combined import Offer
 from tapml.compilers.auto.cost import Cost, cost
-from tapml.compilers.auto.space import Candidate
+from tapml.compilers.auto.space import DEFAULT, Candidate
 from tapml.compilers.auto.table import MeasuredKernel, Tuned
 from tapml.kernels.device_class import GPU, SOFTWARE
 
@@ -69,3 +69,12 @@ def offers(
             guessed = modelled(candidate, sizes) or {}
             expected.update({kind: guessed.get(kind, NEVER) for kind in missing})
     return list(found)
+
+
+def by_own_estimates(found: Sequence[Offer]) -> list[Offer]:
+    """The offers of an operator that no table of a GPU knows, where a template's own estimates choose for GPUs among
+    the native ones: they are of measurements there, and know more than the model does of products of few rows. The one
+    that they choose takes there what the model expects of the fastest."""
+    native = [expected[GPU] for candidate, expected in found if candidate.name != "tvm"]
+    of_gpus = {DEFAULT: {GPU: min(native, default=NEVER)}, "tvm": {}}
+    return [(candidate, {**expected, **of_gpus.get(candidate.name, {GPU: NEVER})}) for candidate, expected in found]

@@ -3,7 +3,7 @@ product, or a temporary that keeps sums of parts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tapml.compilers.native.access import Access
@@ -11,6 +11,7 @@ from tapml.compilers.native.contraction import TOTAL, Contraction
 from tapml.compilers.native.factors import Factors
 from tapml.compilers.native.kernel import Text
 from tapml.compilers.native.stages import loads, variable
+from tapml.compilers.native.text import Writer
 from tapml.compilers.native.words import bare, tight, wgsl_type
 from tapml.operators.program import Expression
 
@@ -75,28 +76,75 @@ class Ending(Factors):
                 self._text.bind(name, 4)
         self._text.bind(str(self._store.value), 4 if lane else 1, write=True)
 
+    @property
+    def reads(self) -> bool:
+        """Whether what becomes of a sum depends on anything that is read from memory."""
+        return bool(loads(self._value))
+
+    @property
+    def kind(self) -> str:
+        """WGSL's type of what becomes of a sum."""
+        return wgsl_type(self._value.dtype)
+
     def _finish(self, lane: str | None = None) -> str:
         """The function that stores what becomes of a sum, or, along `lane`, of four."""
-        found, writer = self._found, self._writer(lane)
-        whole = found.dtype == "int32"
-        writer.lines.append(f"{head_of_finish('batch', lane is not None, 'i32' if whole else 'f32')} {{")
-        writer.line(f"if (row >= {self._count(found.rows)} || column >= {self._count(found.columns)}) {{")
-        writer.line("  return;")
-        writer.line("}")
-        for axes, name in zip(self._ends, ("batch", "row", "column"), strict=True):
-            self._decoded(writer, axes, name)
-        kind = wgsl_type(found.dtype)
-        kind = f"vec4<{kind}>" if lane else kind
-        total = "total" if whole or found.dtype == "float32" else f"{kind}(total)"
-        if lane:
-            writer.quad = f"{tight(writer.variables[lane])} / 4"
-            writer.varying = {TOTAL}
-            writer.variables[TOTAL] = total
-            value = bare(writer.vector(self._value))
-        else:
-            writer.give(variable(TOTAL, found.dtype), total)
-            value = bare(writer.value(self._value))
-        output = self._text.accesses[str(self._store.value)]
-        writer.line(writer.store(output, self._place(self._store), value, "all" if lane else None))
+        writer = self._writer(lane)
+        writer.lines.append(f"{head_of_finish('batch', lane is not None, self._of_sums)} {{")
+        writer.lines += self._returning()
+        self._placed(writer)
+        self._put(writer, lane, self._finished(writer, lane))
         writer.lines.append("}\n")
         return self._ended(writer)
+
+    def _finish_apart(self, lane: str | None) -> str:
+        """Two functions: `finished`, of what becomes of a sum, or of four, wherever it is, and `stored`, which stores
+        that. What several sums become is read from memory before the first is stored: no compiler would do so, for
+        what is stored might be what is read."""
+        four = "4" if lane else ""
+        kind = f"vec4<{self.kind}>" if lane else self.kind
+        head = head_of_finish("batch", lane is not None, self._of_sums)
+        writer = self._writer(lane)
+        writer.lines.append(f"{head.replace(f'finish{four}(', f'finished{four}(')} -> {kind} {{")
+        self._placed(writer)
+        writer.line(f"return {self._finished(writer, lane)};")
+        writer.lines.append("}\n")
+        made = self._ended(writer)
+        writer = self._writer(lane)
+        writer.lines.append(f"fn stored{four}(batch : i32, row : i32, column : i32, found : {kind}) {{")
+        writer.lines += self._returning()
+        self._placed(writer)
+        self._put(writer, lane, "found")
+        writer.lines.append("}\n")
+        return f"{made}\n{self._ended(writer)}"
+
+    @property
+    def _of_sums(self) -> str:
+        return "i32" if self._found.dtype == "int32" else "f32"
+
+    def _returning(self) -> Sequence[str]:
+        found = self._found
+        beyond = f"row >= {self._count(found.rows)} || column >= {self._count(found.columns)}"
+        return f"  if ({beyond}) {{", "    return;", "  }"
+
+    def _placed(self, writer: Writer) -> None:
+        for axes, name in zip(self._ends, ("batch", "row", "column"), strict=True):
+            self._decoded(writer, axes, name)
+
+    def _finished(self, writer: Writer, lane: str | None) -> str:
+        found = self._found
+        kind = wgsl_type(found.dtype)
+        kind = f"vec4<{kind}>" if lane else kind
+        total = "total" if found.dtype in ("int32", "float32") else f"{kind}(total)"
+        if not lane:
+            writer.give(variable(TOTAL, found.dtype), total)
+            return bare(writer.value(self._value))
+        writer.quad = f"{tight(writer.variables[lane])} / 4"
+        writer.varying = {TOTAL}
+        writer.variables[TOTAL] = total
+        return bare(writer.vector(self._value))
+
+    def _put(self, writer: Writer, lane: str | None, value: str) -> None:
+        if lane:
+            writer.quad = f"{tight(writer.variables[lane])} / 4"
+        output = self._text.accesses[str(self._store.value)]
+        writer.line(writer.store(output, self._place(self._store), value, "all" if lane else None))

@@ -53,6 +53,7 @@ class ProductOfHalves(Eights, Hooks):
     """The functions of a product."""
 
     by_whole_steps = True
+    stores_apart = True
 
     def __init__(self, text: Text, found: Contraction, tile: tuple[int, int] = (0, 0), parts: Parts | None = None):
         self.tile = tile

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapml.compilers.native.blocks import SIDE, SUBGROUP, Blocks
+from tapml.compilers.native.factors import last
 from tapml.compilers.native.halves import ProductOfHalves
 from tapml.compilers.native.kernel import Launch, grid_of, times
 from tapml.compilers.native.matrix_parts import Part
@@ -108,7 +109,9 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
         "",
         *_steps(hooks, parts, (lefts, right), (high, wide, steps), (begin, end, depth, splits > 1)),
     ]
-    ending = _Ending(blocks, at_once, hooks.by_four_columns)
+    ending = _Ending(
+        blocks, at_once, hooks.by_four_columns, hooks.finishes_apart, hooks.kind, product.rows, product.columns
+    )
     for i in range(high):
         for j in range(0, wide, at_once):
             lines += [
@@ -144,11 +147,15 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
 @dataclass(frozen=True)
 class _Ending:
     """What becomes of sums in workgroup memory, `at_once` matrices of each subgroup beside each other; `fours`: of four
-    columns at once."""
+    columns at once; `apart`: whether that is done before it is stored, as numbers of this `kind`."""
 
     blocks: Blocks
     at_once: int
     fours: bool
+    apart: bool
+    kind: str
+    rows: str
+    columns: str
 
     @property
     def each_row(self) -> int:
@@ -161,16 +168,30 @@ class _Ending:
 
     @property
     def function(self) -> str:
-        """That finishes the sum of number `e`."""
-        blocks, each = self.blocks, self.each_row
-        name, kind, by = ("finish4", "vec4<f32>", " * 4") if self.fours else ("finish", "f32", "")
+        """Those that finish the sum of number `e`."""
+        number, kind = ("4", f"vec4<{self.kind}>") if self.fours else ("", self.kind)
+        sums = "vec4<f32>" if self.fours else "f32"
+        if not self.apart:
+            return self._at("finish_at", f"finish{number}", "total", sums)
+        finished = self._at("finished_at", f"finished{number}", "total", sums, kind)
+        return "\n".join([finished, self._at("stored_at", f"stored{number}", "found", kind)])
+
+    def _at(self, name: str, function: str, given: str, kind: str, result: str = "") -> str:
+        blocks, each, by = self.blocks, self.each_row, " * 4" if self.fours else ""
+        to_row = f"row + block / {blocks.wide} * {blocks.rows} + e % {self.sums} / {each}"
+        to_column = f"column + block % {blocks.wide} * {blocks.columns} + e % {each}{by}"
+        returned = ""
+        if result:  # what lies beyond the last is another one, and not stored
+            returned = f" -> {result}"
+            to_row = f"min({to_row}, {last(self.rows)})"
+            to_column = f"min({to_column}, {last(self.columns, 4 if self.fours else 1)})"
         return "\n".join(
             [
-                f"fn finish_at(batch : i32, row : i32, column : i32, e : i32, total : {kind}) {{",
+                f"fn {name}(batch : i32, row : i32, column : i32, e : i32, {given} : {kind}){returned} {{",
                 f"  let block = e / {self.sums};",
-                f"  let to_row = row + block / {blocks.wide} * {blocks.rows} + e % {self.sums} / {each};",
-                f"  let to_column = column + block % {blocks.wide} * {blocks.columns} + e % {each}{by};",
-                f"  {name}(batch, to_row, to_column, total);",
+                f"  let to_row = {to_row};",
+                f"  let to_column = {to_column};",
+                f"  {'return ' if result else ''}{function}(batch, to_row, to_column, {given});",
                 "}\n",
             ]
         )
@@ -184,8 +205,13 @@ class _Ending:
             inside = f"({tight(place)} % {self.sums})"
             number = f"[{bare(inside)}]" if self.fours else f"[{inside} / 4][{tight(place)} % 4]"
             yield f"  let total_{n} = sums_part[{tight(place)} / {self.sums}]{number};"
+        at = f"{batch}, {row}, {column}"
+        if self.apart:
+            for n, place in enumerate(places):
+                yield f"  let finished_{n} = finished_at({at}, {place}, total_{n});"
         for n, place in enumerate(places):
-            yield f"  finish_at({batch}, {row}, {column}, {place}, total_{n});"
+            done = f"stored_at({at}, {place}, finished_{n})" if self.apart else f"finish_at({at}, {place}, total_{n})"
+            yield f"  {done};"
         yield "}"
 
 

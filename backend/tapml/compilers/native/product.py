@@ -49,7 +49,7 @@ OWN_NAMES = (
     "right_fast", "right_slow", "right_word", "right_scale", "right_zero", "scale", "zero", "bits", "above", "places",
     "of", "left_rest", "left_rest8", "right_rest", "right_first", "left_rest_part", "right_rest_part", "point",
     "eight_of", "first_bits", "at", "dot4", "n", "first_four", "last_four", "eight", "even_two", "odd_two", "even",
-    "odd", "eight_halves",
+    "odd", "eight_halves", "finished", "finished4", "finished_at", "stored", "stored4", "stored_at",
 )  # fmt: skip
 """Those that the templates' texts have."""
 
@@ -89,6 +89,9 @@ class Hooks(Ending):
     sums of each element; a batch is one of these of a batch then. `four_columns`: whether the template has sums of
     four columns beside each other, which are finished at once (`finish4`) where the output allows it: None: where
     `right_across`."""
+
+    stores_apart = False
+    """Whether the template finishes several sums before it stores the first, where that reads memory."""
 
     def __init__(
         self,
@@ -134,6 +137,11 @@ class Hooks(Ending):
         return self._lane is not None
 
     @property
+    def finishes_apart(self) -> bool:
+        """Whether `finished` and `stored` (or those of four) take sums, in place of `finish`."""
+        return self.stores_apart and self._parts is None and self.reads
+
+    @property
     def right_along(self) -> bool:
         return self._along(self._right)
 
@@ -155,7 +163,10 @@ class Hooks(Ending):
         """`step`: how far along the inner axis the template goes at a time: where that divides the axis, nobody asks
         for what lies beyond."""
         functions = [self._vector(factor, step) for factor in self._factors]
-        functions.append(self._finish(self._lane) if self._parts is None else self._kept(self._parts))
+        if self._parts is not None:
+            functions.append(self._kept(self._parts))
+        else:
+            functions.append(self._finish_apart(self._lane) if self.finishes_apart else self._finish(self._lane))
         found = self._found
         return Product(
             batch=self._count(found.batch),
