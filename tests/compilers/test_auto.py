@@ -380,3 +380,26 @@ def test_a_kernel_of_many_sizes_is_judged_at_large_ones(
 ) -> None:
     operator = dataclasses.replace(operators[0], symbols=[Symbol(name="n", minimum=least, maximum=most)])
     assert judged_sizes(operator) == {"n": judged}
+
+
+def test_the_template_chooses_for_gpus_of_products_of_few_rows() -> None:
+    """Where no table of a GPU knows them. What it takes there is what the model expects of the fastest."""
+    builder = relax.BlockBuilder()
+    x, w = (
+        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", (1, 1536)), ("w", (1536, 768)))
+    )
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.matmul(x, w))
+        builder.emit_func_output(out)
+    operator = product(lower(builder.finalize(), 2).operators)
+    space = NativeSpace(operator)
+    own = space.named("native")
+    assert own is not None
+    kernel = AutoCompiler(others=[]).compile([operator], ("256",))[operator.name]
+    fastest = min(kernel.document["variants"], key=lambda variant: variant["expected"]["gpu"])
+    texts = {file.name: file.text for file in kernel.files}
+    assert tuple(texts[point["file"]] for point in fastest["entry_points"]) == own.texts
+    usual = [told["gpu"] for one in space.usual(space.tiles) if (told := modelled(one, {})) is not None]
+    assert fastest["expected"]["gpu"] == pytest.approx(min(usual), rel=1e-3)
+    assert len({variant["expected"]["gpu"] for variant in kernel.document["variants"]}) > 1

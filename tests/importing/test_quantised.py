@@ -210,6 +210,31 @@ def test_a_program_of_pytorch(tmp_path: Path, matches: Callable[..., None], dtyp
 
 
 @pytest.mark.torch
+def test_what_follows_a_product_is_part_of_its_kernel(tmp_path: Path, matches: Callable[..., None]) -> None:
+    """PyTorch takes an axis of one element away before a product, and adds it behind."""
+    import torch
+
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.up, self.down = (torch.nn.Linear(36, 36, bias=False) for _ in range(3))
+
+        def forward(self, x: Any) -> Any:
+            return x + self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))
+
+    torch.manual_seed(0)
+    sizes = {"x": {1: torch.export.Dim("tokens", max=64)}}
+    program = torch.export.export(Layer(), (torch.zeros(1, 5, 36),), dynamic_shapes=sizes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    np.savez(tmp_path / "x.npz", x=normal(1, 5, 36))
+    model = import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "x.npz"], quantise="q8")
+    matches(model, atol=3e-5)
+    names = [operator.name for operator in lower(model.module, 1, model.symbols).operators]
+    assert all("q8_matmul" in name for name in names)
+    assert sum(name.endswith("add") for name in names) == 1
+
+
+@pytest.mark.torch
 def test_sizes_of_two_axes_that_a_product_takes_as_one(tmp_path: Path, matches: Callable[..., None]) -> None:
     import torch
 
