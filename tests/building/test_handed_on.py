@@ -73,6 +73,19 @@ def test_what_is_large_is_done_once(least: str, monkeypatch: pytest.MonkeyPatch,
     assert not any("n000" in (part.node for part in one.parts) for one in found)
 
 
+def test_what_reads_much_is_not_in_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The second reads 15,872 bytes: 48 numbers, 48 times 80 weights, and the 80 numbers of the first."""
+    together = {}
+    for most in (15_872, 15_871):
+        monkeypatch.setattr("tapml.building.handed_on.MOST_READ_IN_A_ROW", most)
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        files, found = dispatches(normed(folder), folder)
+        names = [[files.model.kernels[part.kernel].kernel for part in one.each] for one in found]
+        together[most] = any(sum("matmul" in name for name in of_one) > 1 for of_one in names)
+    assert together == {15_872: True, 15_871: False}
+
+
 def test_more_bindings_than_a_kernel_may_have_are_not_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     suite = normed(tmp_path)
     for most in ("MOST_BINDINGS", "MOST_HANDING_BINDINGS"):

@@ -11,6 +11,7 @@ from tapml.building.combining import Combination, combinations
 from tapml.building.merged_entry import ENTRY_POINT
 from tapml.building.merged_text import MergedText, merged
 from tapml.building.parts import Column, Handed, Part
+from tapml.encodings import stored
 from tapml.files import unique
 from tapml.kernels.choice import all_limits
 from tapml.kernels.document import overwritten
@@ -107,12 +108,11 @@ class Kernels:
         return {shown[node.inputs[place]] for place in self.overwritten(node.kernel).values()}
 
     def bytes(self, kernel: str, role: str) -> int | None:
-        """Of its inputs, or its outputs; None where they may differ."""
+        """Of its inputs, or its outputs, as they are stored; None where they may differ."""
         given = [found for found in self._documents[kernel]["arguments"] if found["role"] == role]
         if not all(isinstance(extent, int) for found in given for extent in found["shape"]):
             return None
-        sizes: list[int] = [math.prod(found["shape"]) * numpy_dtype(found["dtype"]).itemsize for found in given]
-        return sum(sizes)
+        return sum(_nbytes(*stored(found["shape"], found["dtype"], found.get("encoding"))) for found in given)
 
     def name(self, group: Group) -> str | None:
         """Of the kernel that does the work of all; None where there is none."""
@@ -187,6 +187,11 @@ class Kernels:
             ],
         }  # fmt: skip
         return name
+
+
+def _nbytes(shape: Sequence[int], dtype: str) -> int:
+    size: int = math.prod(shape) * numpy_dtype(dtype).itemsize
+    return size
 
 
 def _arguments(documents: Sequence[Mapping[str, Any]], arguments: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
