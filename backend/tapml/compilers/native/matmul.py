@@ -100,7 +100,7 @@ def matmul(
             return [skinny_integers(by_words, rows, word_split, lambda *tile: _count(made, indices, *tile))]
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
-    if rows == 1 and batch > 1 and inner <= MOST_TERMS and not hooks.right_along:
+    if rows == 1 and batch > 1 and inner <= MOST_TERMS and (not hooks.right_along or _is_narrow(indices, made)):
         return [direct(found, indices, made, batch * columns)]
     eights_of_right = _by_eights(found, made, indices, rows)
     if isinstance(chosen, Split):
@@ -116,6 +116,12 @@ def matmul(
     if split.eights and eights_of_right is not None:
         hooks = eights_of_right
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
+
+
+def _is_narrow(indices: Indices, made: Contraction) -> bool:
+    """Whether so few elements lie beside each other along the inner axis, as in a window over an image, that nothing is
+    gained by invocations that share them."""
+    return indices.greatest(made.inner[-1].extent) < 8
 
 
 def _of_words(

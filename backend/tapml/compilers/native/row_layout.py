@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tapml.compilers.native.elementwise import bind
 from tapml.compilers.native.kernel import Found, Text, check_counts, times
 from tapml.compilers.native.polynomials import Indices
-from tapml.compilers.native.row_steps import Step
+from tapml.compilers.native.row_steps import SHORT, Step, length_of
 from tapml.compilers.native.stages import Numbering, loads
 from tapml.operators.program import Expression
 
@@ -20,8 +19,8 @@ _KEPT_FOURS = 8
 AT_ONCE = 8
 """Turns of a long row whose loads are on their way together."""
 
-_SHORT, _LONG = 16, 4096
-"""Elements of a row that one invocation goes over in any case, and where they are strided."""
+_LONG = 4096
+"""Elements of a row that one invocation goes over where they are strided."""
 
 _SHORTEST = 32
 """Invocations of a row that takes each of them four turns at most."""
@@ -41,11 +40,6 @@ _FEWEST = 64
 OUTER = ("i", "j", "k", "l")
 INNER = ("x", "y", "z", "w")
 _OWN = ("row", "rows", "at", "lane", "inside", "group", "groups", "local", "n", "partial", "other", *OUTER, *INNER)
-
-
-def length_of(step: Step) -> Any:
-    """How many elements of a row it goes over, an expression."""
-    return times(*(index.extent for index in step.inner))
 
 
 class RowLayout:
@@ -69,7 +63,7 @@ class RowLayout:
         self._reads = self._bind()
         most = indices.greatest(self._length)
         # A row an invocation, where rows are short, or neighbours read neighbours only so.
-        alone = most <= _SHORT or (not along and (most <= _LONG or indices.greatest(self._count) >= _LONG))
+        alone = most <= SHORT or (not along and (most <= _LONG or indices.greatest(self._count) >= _LONG))
         self._per = 1 if not alike or (alone and not along) else self._bind_wide()
         longest = -(-min(most, 2**20) // self._per)
         self._lanes = min(lanes or self._own_lanes(longest), 1 << int(math.log2(found.threads)))
@@ -77,7 +71,7 @@ class RowLayout:
             self._lanes = 1
         self._together = max(1, min(_FEWEST, found.threads) // self._lanes)
         self._turned = False
-        by_columns = alone and not along and most > _SHORT
+        by_columns = alone and not along and most > SHORT
         self._takes_lanes = by_columns or not alone
         shared = (lanes or self._lanes_of_columns(most)) if by_columns else 1
         if 1 < shared <= found.threads // _COLUMNS:

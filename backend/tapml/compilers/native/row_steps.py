@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tapml.compilers.native.axes import Axes, flattened
-from tapml.compilers.native.kernel import Found, product
+from tapml.compilers.native.kernel import Found, product, times
 from tapml.compilers.native.polynomials import Indices, Polynomial, number
 from tapml.compilers.native.stages import Index, Stage, loads, rewritten, substituted, variable
 from tapml.operators.program import Expression
@@ -87,16 +88,40 @@ def _plain(indices: Indices, found: Found, root: Expression, totals: dict[str, E
     return flattened(indices, found.buffers, known)
 
 
+SHORT = 16
+"""Elements of a row that one invocation goes over in any case."""
+
+_NARROW = 32
+"""Elements beside each other of a window, of which those of rows beside each other are the greater part."""
+
+
 def reads_along(indices: Indices, step: Step, found: Found) -> bool:
-    """Does its row lie in a row somewhere, so that neighbours read neighbours?"""
+    """Does its row lie in a row somewhere, so that neighbours read neighbours? A narrow window over an image does not:
+    those of results beside each other lie beside each other, too, and are more."""
     if not step.inner:
         return False
-    last = step.inner[-1].variable
+    last = step.inner[-1]
+    wide = indices.greatest(last.extent)
+    narrow = wide < _NARROW and indices.greatest(length_of(step)) > SHORT
+    # Windows that touch: of one axis they would be rows.
+    apart = wide if len(step.inner) > 1 else 1
     for load in loads(step.value):
-        factor = indices.flat(load.operands, found.buffers[str(load.value)].shape).coefficient(last)
-        if factor is not None and factor.constant == 1:
+        place = indices.flat(load.operands, found.buffers[str(load.value)].shape)
+        beside = narrow and any(1 <= _step_of(place, index) <= apart for index in step.outer)
+        if _step_of(place, last) == 1 and not beside:
             return True
     return False
+
+
+def length_of(step: Step) -> Any:
+    """How many elements of a row it goes over, an expression."""
+    return times(*(index.extent for index in step.inner))
+
+
+def _step_of(place: Polynomial, index: Index) -> int:
+    """How far a place goes with an index; 0 where that is no number."""
+    factor = place.coefficient(index.variable)
+    return (factor.constant or 0) if factor is not None else 0
 
 
 def is_product(indices: Indices, step: Step, found: Found) -> bool:

@@ -16,8 +16,8 @@ from tapml.compilers.native.combining import all_combined, combined, identity
 from tapml.compilers.native.elementwise import decompose
 from tapml.compilers.native.kernel import GROUP, GROUPS, LOCAL, Found, Launch, ceildiv, grid_of, product
 from tapml.compilers.native.polynomials import Indices
-from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout, length_of
-from tapml.compilers.native.row_steps import Step, is_product, reads_along, steps_of_rows
+from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout
+from tapml.compilers.native.row_steps import Step, is_product, length_of, reads_along, steps_of_rows
 from tapml.compilers.native.stages import loads, parts, variables_of
 from tapml.compilers.native.words import bare, literal, wgsl_type
 from tapml.operators.program import Expression
