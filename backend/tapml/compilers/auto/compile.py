@@ -15,6 +15,7 @@ from tapml.compilers.auto.likely import likely_tiles
 from tapml.compilers.auto.space import DEFAULT, VARIANT, Candidate, NativeSpace
 from tapml.compilers.auto.table import MeasuredKernel, Tuned, shipped
 from tapml.compilers.base import Finish, Progress
+from tapml.compilers.native.matmul import Shape
 from tapml.compilers.tvm.compile import TVM
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.device_class import GPU
@@ -29,6 +30,9 @@ kind, what is not close to the least is never chosen."""
 
 _WORTH_A_PROCESS = 12
 """Operators from which a second process chooses for some of them: it takes a moment to begin."""
+
+_MUCH = 2**20
+"""Weights of a product of few rows: four megabytes of float32."""
 
 _Known = Sequence[tuple[Tuned, MeasuredKernel]]
 
@@ -93,7 +97,7 @@ class AutoCompiler:
             return other
         measured = any(GPU in table.classes for table, _ in known)
         offered = offers(candidates, known, judged_sizes(operator))
-        if not measured and space.shape is not None and not space.shape.tiled:
+        if not measured and space.shape is not None and _reads_much(space.shape):
             offered = by_own_estimates(offered)
         found = chosen(offered, measured=measured)
         if not found:
@@ -110,6 +114,12 @@ class AutoCompiler:
         for table in (*self._tables, *(shipped() if self._others is None else self._others)):
             found.setdefault(table.classes[0], table)
         return list(found.values())
+
+
+def _reads_much(shape: Shape) -> bool:
+    """Whether it is a product of few rows that takes longer than its dispatch. Smaller ones are put in one dispatch
+    where they were chosen alike (tapml.building.side_by_side), which is worth more."""
+    return not shape.tiled and shape.batch * shape.columns * shape.inner >= _MUCH
 
 
 def _candidates(space: NativeSpace, operator: Operator, other: CompiledKernel | None, known: _Known) -> list[Candidate]:

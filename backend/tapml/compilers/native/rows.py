@@ -8,6 +8,7 @@ fits.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -45,6 +46,10 @@ def _over_rows(found: Found, indices: Indices) -> tuple[list[Step], bool] | None
     reduced = [step for step in steps if step.stage.combine]
     sizes = {str(product(indices, [index.extent for index in step.inner]).terms) for step in reduced if step.inner}
     if len(sizes) != 1 or any(is_product(indices, step, found) for step in reduced):
+        return None
+    # A row may become fewer words; of what each of a whole image is multiplied by, a few terms, there are more kernels.
+    longest = max(indices.greatest(length_of(step)) for step in reduced)
+    if any(indices.greatest(length_of(step)) > longest for step in steps if step.inner):
         return None
     return steps, any(reads_along(indices, step, found) for step in reduced)
 
@@ -168,6 +173,12 @@ class _Rows(RowLayout):
                     with writer.block(f"if (at < {end}) {{"):
                         decompose(writer, step.inner, self._per, "at", INNER)
                         body()
+        elif self._is_window(step):
+            with contextlib.ExitStack() as loops:
+                for index, name in zip(step.inner, INNER, strict=False):
+                    loops.enter_context(writer.block(f"for (var {name} = 0; {name} < {index.extent}; {name}++) {{"))
+                    writer.variables[index.variable] = name
+                body()
         else:
             begin = self._whole_turns(step, body)
             if begin is not None:
@@ -175,6 +186,11 @@ class _Rows(RowLayout):
                     decompose(writer, step.inner, self._per, "at", INNER)
                     body()
         writer.lane = None
+
+    def _is_window(self, step: Step) -> bool:
+        """Whether one invocation goes over a few short axes, whose loops a compiler unrolls."""
+        fixed = all(isinstance(index.extent, int) for index in step.inner)
+        return fixed and self._lanes == self._per == 1 and 1 < len(step.inner) <= len(INNER)
 
     def _whole_turns(self, step: Step, body: Any) -> str | None:
         """Turns of a long row that all lanes have, several at a time, so that what these read is on its way together.
