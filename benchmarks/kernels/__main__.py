@@ -2,6 +2,7 @@
 
     python -m benchmarks.kernels --only GEMM --json times.json
     python -m benchmarks.kernels --small          # sizes that a GPU in software takes: it says nothing of speed
+    python -m benchmarks.kernels --kinds          # operators of many kinds and shapes: which are slower than TVM's?
     python -m benchmarks.kernels --sweep          # every parameter that a template has, too
     python -m benchmarks.kernels --sweep '^blocks .*packed'   # those with such names
     python -m benchmarks.kernels --plan FILE      # for `gunzip -c FILE | node measure.mjs` on another machine
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kernels.candidates import plan
+from benchmarks.kernels.kinds import kinds
 from benchmarks.kernels.table import least, table
 from benchmarks.kernels.works import Work, works
 from benchmarks.pages import between, check_docs
@@ -39,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="works whose names have this in them, with f32 or f16 behind")
     parser.add_argument("--small", action="store_true", help="sizes that a GPU in software takes")
+    parser.add_argument("--kinds", action="store_true", help="operators of many kinds and shapes, in place of works")
     parser.add_argument(
         "--sweep", type=re.compile, nargs="?", const=re.compile(""), metavar="REGEX",
         help="also every parameter that a template has, or those whose names have this in them",
@@ -65,7 +68,7 @@ def main() -> int:
     if options.of:
         _say(least([json.loads(path.read_text()) for path in options.of]), options)
         return 0
-    chosen = [work for work in works(options.small) if _named(work, options.only)]
+    chosen = [work for work in (kinds() if options.kinds else works(options.small)) if _named(work, options.only)]
     if not chosen:
         parser.error(f"no work has {' or '.join(options.only)} in its name")
     if options.plan:
