@@ -10,13 +10,13 @@ from typing import Any
 
 from tvm import relax
 
-from benchmarks.kernels.works import Work
+from benchmarks.kernels.works import Work, conv, matmul
 
 op, nn = relax.op, relax.op.nn
 
 
 def kinds() -> list[Work]:
-    """Each in float32 and in float16. Those that a compiler has no kernel for are left out when they are planned."""
+    """Each in float32 and in float16: of those that both compilers have a kernel for."""
     found = [*_sums(), *_rows(), *_pools(), *_convolutions(), *_products(), *_norms(), *_moves(), *_elements()]
     return [replace(work, dtype=dtype) for dtype in ("float32", "float16") for work in found]
 
@@ -91,9 +91,9 @@ def _convolutions() -> Iterator[Work]:
         ("1x7", (1, 128, 17, 17), (128, 128, 1, 7), {"padding": (0, 3)}),
         ("3x3, 8 images", (8, 64, 28, 28), (64, 64, 3, 3), {"padding": 1}),
     ):
-        yield Work(f"convolution {name}", partial(_of_image, how), [image, weight])
+        yield Work(f"convolution {name}", conv(**how), [image, weight])
     last = {"padding": 1, "data_layout": "NHWC", "kernel_layout": "OHWI"}
-    yield Work("convolution 3x3, channels last", partial(_of_image, last), [(1, 56, 56, 64), (64, 3, 3, 64)])
+    yield Work("convolution 3x3, channels last", conv(**last), [(1, 56, 56, 64), (64, 3, 3, 64)])
     for name, sound, weight, how in (
         ("3", (1, 128, 3000), (256, 128, 3), {"padding": 1}),
         ("3, 2 apart", (1, 80, 3000), (384, 80, 3), {"padding": 1, "strides": 2}),
@@ -104,8 +104,9 @@ def _convolutions() -> Iterator[Work]:
     ):
         body = partial(lambda how, _, x, w: nn.conv1d(x, w, **how), how)
         yield Work(f"convolution {name}", body, [sound, weight])
-    body3 = partial(lambda _, x, w: nn.conv3d(x, w, padding=1))
-    yield Work("convolution 3x3x3", body3, [(1, 16, 16, 32, 32), (32, 16, 3, 3, 3)])
+    yield Work(
+        "convolution 3x3x3", lambda _, x, w: nn.conv3d(x, w, padding=1), [(1, 16, 16, 32, 32), (32, 16, 3, 3, 3)]
+    )
     for name, image, weight, how in (
         ("2x2, 2 apart", (1, 64, 56, 56), (64, 32, 2, 2), {"strides": 2}),
         ("4x4, 2 apart", (1, 64, 28, 28), (64, 32, 4, 4), {"strides": 2, "padding": 1}),
@@ -113,14 +114,13 @@ def _convolutions() -> Iterator[Work]:
     ):
         turned = partial(lambda how, _, x, w: nn.conv2d_transpose(x, w, **how), how)
         yield Work(f"transposed convolution {name}", turned, [image, weight])
-    body1 = partial(lambda _, x, w: nn.conv1d_transpose(x, w, strides=8, padding=4))
-    yield Work("transposed convolution 16, 8 apart", body1, [(1, 256, 100), (256, 128, 16)])
+    yield Work(
+        "transposed convolution 16, 8 apart",
+        lambda _, x, w: nn.conv1d_transpose(x, w, strides=8, padding=4),
+        [(1, 256, 100), (256, 128, 16)],
+    )
     gate = [(8, 8, 1, 1), (32, 8, 1, 1), (1, 32, 1, 1), (8, 32, 112, 112)]
     yield Work("gate of a convolution 1x1", _gated, gate)
-
-
-def _of_image(how: dict[str, Any], _: Any, x: Any, w: Any) -> Any:
-    return nn.conv2d(x, w, **how)
 
 
 def _gated(builder: Any, x: Any, w: Any, bias: Any, image: Any) -> Any:
@@ -137,7 +137,7 @@ def _products() -> Iterator[Work]:
         ((300, 300), (300, 300)), ((1, 25088), (25088, 4096)), ((1, 1280), (1280, 1000)), ((1, 3072), (3072, 3072)),
         ((1, 8192), (8192, 3072)),
     ):  # fmt: skip
-        yield Work(f"product {left} by {right}", lambda _, x, y: op.matmul(x, y), [left, right])
+        yield Work(f"product {left} by {right}", matmul, [left, right])
 
 
 def _norms() -> Iterator[Work]:
@@ -149,10 +149,16 @@ def _norms() -> Iterator[Work]:
         body = partial(lambda axes, _, x, w, b: nn.layer_norm(x, w, b, axes=[*axes]), axes)
         yield Work(f"LayerNorm {shape} {axes}", body, [shape, size, size])
     channels = [(64,), (64,)]
-    instance = partial(lambda _, x, w, b: nn.instance_norm(x, w, b, 1, [2, 3]))
-    yield Work("InstanceNorm 64x128x128", instance, [(1, 64, 128, 128), *channels])
-    grouped = partial(lambda _, x, w, b: nn.group_norm(x, w, b, num_groups=32, channel_axis=1, axes=[2, 3]))
-    yield Work("GroupNorm 2x512x32x32", grouped, [(2, 512, 32, 32), (512,), (512,)])
+    yield Work(
+        "InstanceNorm 64x128x128",
+        lambda _, x, w, b: nn.instance_norm(x, w, b, 1, [2, 3]),
+        [(1, 64, 128, 128), *channels],
+    )
+    yield Work(
+        "GroupNorm 2x512x32x32",
+        lambda _, x, w, b: nn.group_norm(x, w, b, num_groups=32, channel_axis=1, axes=[2, 3]),
+        [(2, 512, 32, 32), (512,), (512,)],
+    )
 
 
 def _moves() -> Iterator[Work]:
@@ -169,14 +175,16 @@ def _moves() -> Iterator[Work]:
     yield Work("tile", lambda _, x: op.tile(x, [4, 3]), [(512, 512)])
     yield Work("repeat", lambda _, x: op.repeat(x, 4, 1), [(512, 512)])
     yield Work("slice", lambda _, x: op.strided_slice(x, [1], [100], [300]), [(4096, 768)])
-    strided = partial(lambda _, x: op.strided_slice(x, [1, 2], [0, 1], [1024, 512], [2, 3]))
-    yield Work("strided slice", strided, [(16, 1024, 512)])
+    yield Work(
+        "strided slice", lambda _, x: op.strided_slice(x, [1, 2], [0, 1], [1024, 512], [2, 3]), [(16, 1024, 512)]
+    )
     yield Work("concat", lambda _, x, y, z: op.concat([x, y, z], -1), [(1024, 33), (1024, 64), (1024, 7)])
     yield Work("flip", lambda _, x: op.flip(x, 1), [(512, 4096)])
     yield Work("lower triangle", lambda _, x: op.tril(x, 0), [(1024, 1024)])
     many = {1: 4096}
-    gathered = partial(lambda _, x, at: op.gather_elements(x, at, 1))
-    yield Work("gather elements", gathered, [(512, 4096), (512, 64)], integers=many)
+    yield Work(
+        "gather elements", lambda _, x, at: op.gather_elements(x, at, 1), [(512, 4096), (512, 64)], integers=many
+    )
     yield Work("take columns", lambda _, x, at: op.take(x, at, 1), [(512, 4096), (100,)], integers=many)
 
 

@@ -87,7 +87,7 @@ class Work:
         return quantised_module(module, uses, packed, all_round=self.rounded)
 
 
-def _matmul(_: Any, x: Any, w: Any) -> Any:
+def matmul(_: Any, x: Any, w: Any) -> Any:
     return op.matmul(x, w)
 
 
@@ -108,7 +108,7 @@ def _scores(builder: Any, q: Any, k: Any) -> Any:
     return op.einsum(builder.emit(relax.Tuple([q, k])), "hid,hjd->hij")
 
 
-def _conv(**attributes: Any) -> Body:
+def conv(**attributes: Any) -> Body:
     return lambda _, x, w: op.nn.conv2d(x, w, **attributes)
 
 
@@ -159,13 +159,13 @@ def _products(small: bool) -> list[Work]:
         for rows, inner, columns in ((512, 4096, 4096), (2048, 2048, 2048)):
             shape = [(rows // s, inner // s), (inner // s, columns // s)]
             goal = goals[rows == 2048]
-            found.append(Work(f"GEMM {rows}x{inner}x{columns}", _matmul, shape, dtype, 1, goal))
+            found.append(Work(f"GEMM {rows}x{inner}x{columns}", matmul, shape, dtype, 1, goal))
         along = [(512 // s, 4096 // s), (4096 // s, 4096 // s)]
         found.append(Work("GEMM 512x4096x4096, by columns", _linear, along, dtype, 1, goals[0]))
         for rows, inner, columns in ((500, 4096, 4096), (512, 4096, 4095), (512, 4097, 4096), (500, 4097, 4095)):
             shape = [(rows // s, (inner // s) | (inner % 2)), ((inner // s) | (inner % 2), columns // s)]
-            found.append(Work(f"GEMM {rows}x{inner}x{columns}", _matmul, shape, dtype, 1, round(1.15 * goals[0], 1)))
-        found.append(Work("GEMV 4096x4096", _matmul, [(1, 4096 // s), (4096 // s, 4096 // s)], dtype, 1, goals[2]))
+            found.append(Work(f"GEMM {rows}x{inner}x{columns}", matmul, shape, dtype, 1, round(1.15 * goals[0], 1)))
+        found.append(Work("GEMV 4096x4096", matmul, [(1, 4096 // s), (4096 // s, 4096 // s)], dtype, 1, goals[2]))
         for inner, columns, name in ((4096, 4096, "4096x4096, by columns"), (4097, 4095, "4097x4095, by columns")):
             shape = [(1, (inner // s) | (inner % 2)), (columns // s, (inner // s) | (inner % 2))]
             most = goals[2] * (1 if inner == 4096 else 1.15)
@@ -281,7 +281,7 @@ def _others(small: bool) -> list[Work]:
     found = [
         Work(
             "conv 3x3 64x64x320",
-            _conv(padding=1),
+            conv(padding=1),
             [(1, channels, *image), (channels, channels, 3, 3)],
             dtype,
             1,
@@ -291,21 +291,21 @@ def _others(small: bool) -> list[Work]:
     ]
     return [
         *found,
-        Work("conv 1x1 56x56x96 to 24", _conv(), [(1, 96, 56 // s, 56), (24, 96, 1, 1)]),
-        Work("conv 3x3 56x56x96, depthwise", _conv(padding=1, groups=96), [(1, 96, 56 // s, 56), (96, 1, 3, 3)]),
-        Work("conv 3x3 14x14x64", _conv(padding=1), [(1, 64, 14, 14), (64, 64, 3, 3)]),
-        Work("conv 7x7 224x224x3 to 64", _conv(padding=3, strides=2), [(1, 3, 224 // s, 224), (64, 3, 7, 7)]),
+        Work("conv 1x1 56x56x96 to 24", conv(), [(1, 96, 56 // s, 56), (24, 96, 1, 1)]),
+        Work("conv 3x3 56x56x96, depthwise", conv(padding=1, groups=96), [(1, 96, 56 // s, 56), (96, 1, 3, 3)]),
+        Work("conv 3x3 14x14x64", conv(padding=1), [(1, 64, 14, 14), (64, 64, 3, 3)]),
+        Work("conv 7x7 224x224x3 to 64", conv(padding=3, strides=2), [(1, 3, 224 // s, 224), (64, 3, 7, 7)]),
         Work("dense 16x384x1536, GELU", _dense, [(16, 384), (384, 1536), (1536,)]),
         Work("dense 16x1536x384, residual", _projected, [(16, 1536), (1536, 384), (384,), (16, 384)]),
-        Work("GEMM 16x384x384", _matmul, [(16, 384), (384, 384)]),
+        Work("GEMM 16x384x384", matmul, [(16, 384), (384, 384)]),
         Work("dense 512x384x1536, GELU", _dense, [(512 // s, 384), (384, 1536), (1536,)]),
-        Work("GEMM 512x384x384", _matmul, [(512 // s, 384), (384, 384)]),
+        Work("GEMM 512x384x384", matmul, [(512 // s, 384), (384, 384)]),
         Work("scores 12x16x32x16", _scores, [(12, 16, 32), (12, 16, 32)]),
         Work("scores 384x16x32x16", _scores, [(384 // s, 16, 32), (384 // s, 16, 32)]),
-        Work("mixed 12x16x16x32", _matmul, [(12, 16, 16), (12, 16, 32)]),
-        Work("GEMV 3072x8192", _matmul, [(1, 3072 // s), (3072 // s, 8192 // s)], "float32", 1),
-        Work("GEMM 4x4096x4096", _matmul, [(4, 4096 // s), (4096 // s, 4096 // s)], "float32", 1),
-        Work("GEMM 32x4096x4096", _matmul, [(32, 4096 // s), (4096 // s, 4096 // s)], "float32", 1),
+        Work("mixed 12x16x16x32", matmul, [(12, 16, 16), (12, 16, 32)]),
+        Work("GEMV 3072x8192", matmul, [(1, 3072 // s), (3072 // s, 8192 // s)], "float32", 1),
+        Work("GEMM 4x4096x4096", matmul, [(4, 4096 // s), (4096 // s, 4096 // s)], "float32", 1),
+        Work("GEMM 32x4096x4096", matmul, [(32, 4096 // s), (4096 // s, 4096 // s)], "float32", 1),
         Work("add 512x4096", lambda _, x, y: op.add(x, y), [big, big]),
         Work("GELU 512x4096", lambda _, x: op.nn.gelu(x), [big]),
         Work("transpose 512x4096", lambda _, x: op.permute_dims(x), [big]),

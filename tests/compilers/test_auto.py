@@ -47,6 +47,20 @@ def product(operators: Sequence[Operator]) -> Operator:
     return next(one for one in operators if "matmul" in one.name)
 
 
+def product_of(rows: int, columns: int, inner: int) -> Operator:
+    """Of x and w."""
+    builder = relax.BlockBuilder()
+    x, w = (
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in (("x", (rows, inner)), ("w", (inner, columns)))
+    )
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.matmul(x, w))
+        builder.emit_func_output(out)
+    return product(lower(builder.finalize(), 2).operators)
+
+
 def table(device: str, wide: str, operator: Operator, found: Sequence[Candidate], times: Mapping[str, float]) -> Tuned:
     measured = [
         {"name": one.name, "text": one.key, "microseconds": times[one.name]} for one in found if one.name in times
@@ -109,30 +123,14 @@ def test_the_parameter_that_the_template_takes_itself_makes_its_own_text(rows: i
 
 def test_lanes_that_would_have_nothing_to_do_are_not_chosen_from() -> None:
     """Four of them have all nine points of the inner axis."""
-    builder = relax.BlockBuilder()
-    left, right = (
-        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", (2, 9)), ("w", (9, 50)))
-    )
-    with builder.function("main", [left, right]):
-        with builder.dataflow():
-            out = builder.emit_output(relax.op.matmul(left, right))
-        builder.emit_func_output(out)
-    space = NativeSpace(product(lower(builder.finalize(), 1).operators))
+    space = NativeSpace(product_of(2, 50, 9))
     assert [one.name for one in space.usual(space.tiles)] == ["native", "native.split-4.vectors-1"]
 
 
 @pytest.mark.parametrize("shape", [(512, 384, 384), (64, 2000, 96), (33, 65, 1000), (1000, 40, 27)])
 def test_of_the_tiles_that_are_likely_one_is_the_best_by_the_model(shape: tuple[int, int, int]) -> None:
     """Which is told from the text of one of them."""
-    rows, columns, inner = shape
-    builder = relax.BlockBuilder()
-    left = relax.Var("left", relax.TensorType((rows, inner), "float32"))
-    right = relax.Var("right", relax.TensorType((inner, columns), "float32"))
-    with builder.function("main", [left, right]):
-        with builder.dataflow():
-            out = builder.emit_output(relax.op.matmul(left, right))
-        builder.emit_func_output(out)
-    space = NativeSpace(product(lower(builder.finalize(), 1).operators))
+    space = NativeSpace(product_of(*shape))
     likely = likely_tiles(space, {})
     assert len(likely) < len(space.tiles)
     times = {tile: modelled(made, {}) for tile in space.tiles if (made := space.tile(tile)) is not None}
@@ -335,13 +333,7 @@ def test_all_that_is_shipped_is_carved(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def large() -> Operator:
     """A product that reads each element of its factors 85 times."""
-    builder = relax.BlockBuilder()
-    x, w = (relax.Var(name, relax.TensorType((128, width), "float32")) for name, width in (("x", 128), ("w", 256)))
-    with builder.function("main", [x, w]):
-        with builder.dataflow():
-            out = builder.emit_output(relax.op.matmul(x, w))
-        builder.emit_func_output(out)
-    return product(lower(builder.finalize(), 2).operators)
+    return product_of(128, 256, 128)
 
 
 def test_only_what_was_measured_has_textures(large: Operator) -> None:
@@ -384,15 +376,7 @@ def test_a_kernel_of_many_sizes_is_judged_at_large_ones(
 
 def test_the_template_chooses_for_gpus_of_products_of_few_rows() -> None:
     """Where no table of a GPU knows them. What it takes there is what the model expects of the fastest."""
-    builder = relax.BlockBuilder()
-    x, w = (
-        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", (1, 1536)), ("w", (1536, 768)))
-    )
-    with builder.function("main", [x, w]):
-        with builder.dataflow():
-            out = builder.emit_output(relax.op.matmul(x, w))
-        builder.emit_func_output(out)
-    operator = product(lower(builder.finalize(), 2).operators)
+    operator = product_of(1, 768, 1536)
     space = NativeSpace(operator)
     own = space.named("native")
     assert own is not None

@@ -156,6 +156,10 @@ def carved(
     return carve(model, folder / "products.suite", name="products", compilers=compilers)
 
 
+def texts_of(suite: Suite) -> list[str]:
+    return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
+
+
 def wrong(suite: Suite, device: str) -> dict[str, Any]:
     """Kernels whose test did not pass, and those that no native kernel computes or whose text lacks a barrier."""
     with Server() as server:

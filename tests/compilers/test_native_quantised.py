@@ -24,7 +24,7 @@ from compilers.quantised_products import (
     with_bias,
 )
 from compilers.test_native_matrices import SMALL, blocks_are, smaller
-from compilers.test_native_products import wrong
+from compilers.test_native_products import texts_of, wrong
 from tapml.compilers.halves import halved
 from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, SIDE, Blocks, blocks_of
 from tapml.compilers.native.compile import NATIVE
@@ -55,10 +55,6 @@ def by_words(suite: Suite) -> int:
 
 def by_four_words(suite: Suite) -> int:
     return sum("fn right_words(" in text for text in texts_of(suite))
-
-
-def texts_of(suite: Suite) -> list[str]:
-    return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
 
 
 def test_few_rows(tmp_path: Path) -> None:

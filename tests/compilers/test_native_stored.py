@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from compilers.test_native_products import wrong
+from compilers.test_native_products import texts_of, wrong
 from tapml.carving.carve import carve
 from tapml.compilers.choose import CHOICES
 from tapml.compilers.native.blocks import Blocks
@@ -144,10 +144,6 @@ def test_one_row_is_shared_out_for_them(tmp_path: Path) -> None:
     assert text in texts_of(by_auto)
     rough = carved({"one row": Stored((1,), 512, 2048, turned=False, rough=True)}, tmp_path)
     assert [vectors(text) for text in texts_of(rough)] == [32]
-
-
-def texts_of(suite: Suite) -> list[str]:
-    return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
 
 
 def vectors(text: str) -> int:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tvm import relax
 
-from compilers.test_native_products import Case, carved, conv, wrong
-from tapml.suite import Suite
+from compilers.test_native_products import Case, carved, conv, texts_of, wrong
 
 nn = relax.op.nn
 
@@ -34,10 +33,6 @@ ACROSS: dict[str, Case] = {
     "few long columns": (lambda _, x: relax.op.max(x, [0, 1]), [(70, 65, 258)]),
     "softmax of few columns": (lambda _, x: nn.softmax(x, 0), [(601, 9)]),
 }
-
-
-def texts_of(suite: Suite) -> list[str]:
-    return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
 
 
 def right(cases: Mapping[str, Case], folder: Path) -> list[str]:

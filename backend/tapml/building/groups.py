@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +10,12 @@ from tapml.building.combining import Combination, combinations
 from tapml.building.merged_entry import ENTRY_POINT
 from tapml.building.merged_text import MergedText, merged
 from tapml.building.parts import Column, Handed, Part
-from tapml.encodings import stored
 from tapml.files import unique
 from tapml.kernels.choice import all_limits
 from tapml.kernels.document import overwritten
 from tapml.kernels.wgsl_module import NotUnderstood
 from tapml.program import Node, NodeKind
-from tapml.program.graph import numpy_dtype
+from tapml.program.graph import TensorType
 from tapml.protocol.base import MAX_WGSL_BYTES
 
 MOST_WORKGROUPS = 1024
@@ -112,7 +110,7 @@ class Kernels:
         given = [found for found in self._documents[kernel]["arguments"] if found["role"] == role]
         if not all(isinstance(extent, int) for found in given for extent in found["shape"]):
             return None
-        return sum(_nbytes(*stored(found["shape"], found["dtype"], found.get("encoding"))) for found in given)
+        return sum(TensorType(tuple(one["shape"]), one["dtype"], one.get("encoding")).nbytes for one in given)
 
     def name(self, group: Group) -> str | None:
         """Of the kernel that does the work of all; None where there is none."""
@@ -187,11 +185,6 @@ class Kernels:
             ],
         }  # fmt: skip
         return name
-
-
-def _nbytes(shape: Sequence[int], dtype: str) -> int:
-    size: int = math.prod(shape) * numpy_dtype(dtype).itemsize
-    return size
 
 
 def _arguments(documents: Sequence[Mapping[str, Any]], arguments: Sequence[Sequence[int]]) -> list[dict[str, Any]]:

@@ -15,9 +15,6 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings
 HALVES = "float16"
 """The encoding (tapml/encodings.py)."""
 
-_READ = {"array<f32>": "array<u32>", "array<vec4<f32>>": "array<vec2<u32>>"}
-"""What is bound as an array of as many numbers as are read at once, by what was bound before."""
-
 # By integers: what is below the smallest normal float16 is kept on every device, which `unpack2x16float` leaves open.
 # With an exponent that is too large by one such a number is its own bits behind a one, which is taken away.
 _HALF = """
@@ -40,6 +37,9 @@ fn {NAME}(at : u32) -> vec4<f32> {{
   return vec4<f32>(half_of(words.x), half_of(words.x >> 16u), half_of(words.y), half_of(words.y >> 16u));
 }}
 """
+
+_READ = {"array<f32>": ("array<u32>", _ONE), "array<vec4<f32>>": ("array<vec2<u32>>", _FOUR)}
+"""The type of a binding by what it was before, and the function that reads as many numbers at once."""
 
 _WRITTEN = re.compile(r"\s*(([-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)")
 """Behind an element."""
@@ -106,18 +106,18 @@ def _halved(text: str, names: Collection[str]) -> str | None:
     made = _HALF
     for name in names:
         declared = re.search(rf"\b{name}\s*:\s*([\w<>]+)\s*;", text)
-        read = _READ.get(declared[1]) if declared else None
-        if declared is None or read is None:
+        if declared is None or declared[1] not in _READ:
             return None
+        words, function = _READ[declared[1]]
         reads = f"{name}_read"
         head, body = text[: declared.start()], text[declared.end() :]
         replaced = _called(body, name, reads)
         if replaced is None or re.search(rf"\b({name}|{reads})\b", head):
             return None
-        text = f"{head}{name} : {read};{replaced}"
+        text = f"{head}{name} : {words};{replaced}"
         constant, _ = in_halves(name)
         text = text.replace(f"const {constant} = false;", f"const {constant} = true;")
-        made += (_ONE if read == "array<u32>" else _FOUR).format(NAME=reads, ARRAY=name)
+        made += function.format(NAME=reads, ARRAY=name)
     return text.rstrip("\n") + "\n" + made
 
 

@@ -43,10 +43,10 @@ class Parts:
         )
 
 
-def head_of_finish(batch: str, fours: bool, scalar: str = "f32") -> str:
+def head_of_finish(batch: str, fours: bool, scalar: str = "f32", name: str = "finish", given: str = "total") -> str:
     """Of the function that is given a sum, or four of columns beside each other."""
-    name, kind = ("finish4", f"vec4<{scalar}>") if fours else ("finish", scalar)
-    return f"fn {name}({batch} : i32, row : i32, column : i32, total : {kind})"
+    number, kind = ("4", f"vec4<{scalar}>") if fours else ("", scalar)
+    return f"fn {name}{number}({batch} : i32, row : i32, column : i32, {given} : {kind})"
 
 
 class Ending(Factors):
@@ -100,17 +100,16 @@ class Ending(Factors):
         """Two functions: `finished`, of what becomes of a sum, or of four, wherever it is, and `stored`, which stores
         that. What several sums become is read from memory before the first is stored: no compiler would do so, for
         what is stored might be what is read."""
-        four = "4" if lane else ""
-        kind = f"vec4<{self.kind}>" if lane else self.kind
-        head = head_of_finish("batch", lane is not None, self._of_sums)
+        fours = lane is not None
+        kind = f"vec4<{self.kind}>" if fours else self.kind
         writer = self._writer(lane)
-        writer.lines.append(f"{head.replace(f'finish{four}(', f'finished{four}(')} -> {kind} {{")
+        writer.lines.append(f"{head_of_finish('batch', fours, self._of_sums, 'finished')} -> {kind} {{")
         self._placed(writer)
         writer.line(f"return {self._finished(writer, lane)};")
         writer.lines.append("}\n")
         made = self._ended(writer)
         writer = self._writer(lane)
-        writer.lines.append(f"fn stored{four}(batch : i32, row : i32, column : i32, found : {kind}) {{")
+        writer.lines.append(f"{head_of_finish('batch', fours, self.kind, 'stored', 'found')} {{")
         writer.lines += self._returning()
         self._placed(writer)
         self._put(writer, lane, "found")

@@ -16,7 +16,7 @@ from tapml.compilers.native.factors import last
 from tapml.compilers.native.halves import ProductOfHalves
 from tapml.compilers.native.kernel import Launch, grid_of, times
 from tapml.compilers.native.matrix_parts import Part
-from tapml.compilers.native.product import Count, last_step, numbered, shared_out, tiles
+from tapml.compilers.native.product import Count, Product, last_step, numbered, shared_out, tiles
 from tapml.compilers.native.words import Unknown, bare, tight
 
 FEATURES = ("chromium-experimental-subgroup-matrix", "subgroup-matrix-f16-f32-16x16x16")
@@ -109,9 +109,7 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
         "",
         *_steps(hooks, parts, (lefts, right), (high, wide, steps), (begin, end, depth, splits > 1)),
     ]
-    ending = _Ending(
-        blocks, at_once, hooks.by_four_columns, hooks.finishes_apart, hooks.kind, product.rows, product.columns
-    )
+    ending = _Ending(blocks, at_once, hooks, product)
     for i in range(high):
         for j in range(0, wide, at_once):
             lines += [
@@ -146,16 +144,17 @@ def by_matrices(hooks: ProductOfHalves, blocks: Blocks, count: Count) -> Launch:
 
 @dataclass(frozen=True)
 class _Ending:
-    """What becomes of sums in workgroup memory, `at_once` matrices of each subgroup beside each other; `fours`: of four
-    columns at once; `apart`: whether that is done before it is stored, as numbers of this `kind`."""
+    """What becomes of sums in workgroup memory, `at_once` matrices of each subgroup beside each other."""
 
     blocks: Blocks
     at_once: int
-    fours: bool
-    apart: bool
-    kind: str
-    rows: str
-    columns: str
+    hooks: ProductOfHalves
+    product: Product
+
+    @property
+    def fours(self) -> bool:
+        """Whether of four columns at once."""
+        return self.hooks.by_four_columns
 
     @property
     def each_row(self) -> int:
@@ -169,9 +168,9 @@ class _Ending:
     @property
     def function(self) -> str:
         """Those that finish the sum of number `e`."""
-        number, kind = ("4", f"vec4<{self.kind}>") if self.fours else ("", self.kind)
-        sums = "vec4<f32>" if self.fours else "f32"
-        if not self.apart:
+        number, sums = ("4", "vec4<f32>") if self.fours else ("", "f32")
+        kind = f"vec4<{self.hooks.kind}>" if self.fours else self.hooks.kind
+        if not self.hooks.finishes_apart:
             return self._at("finish_at", f"finish{number}", "total", sums)
         finished = self._at("finished_at", f"finished{number}", "total", sums, kind)
         return "\n".join([finished, self._at("stored_at", f"stored{number}", "found", kind)])
@@ -183,8 +182,8 @@ class _Ending:
         returned = ""
         if result:  # what lies beyond the last is another one, and not stored
             returned = f" -> {result}"
-            to_row = f"min({to_row}, {last(self.rows)})"
-            to_column = f"min({to_column}, {last(self.columns, 4 if self.fours else 1)})"
+            to_row = f"min({to_row}, {last(self.product.rows)})"
+            to_column = f"min({to_column}, {last(self.product.columns, 4 if self.fours else 1)})"
         return "\n".join(
             [
                 f"fn {name}(batch : i32, row : i32, column : i32, e : i32, {given} : {kind}){returned} {{",
@@ -206,12 +205,13 @@ class _Ending:
             number = f"[{bare(inside)}]" if self.fours else f"[{inside} / 4][{tight(place)} % 4]"
             yield f"  let total_{n} = sums_part[{tight(place)} / {self.sums}]{number};"
         at = f"{batch}, {row}, {column}"
-        if self.apart:
+        function, given = "finish_at", "total"
+        if self.hooks.finishes_apart:
             for n, place in enumerate(places):
                 yield f"  let finished_{n} = finished_at({at}, {place}, total_{n});"
+            function, given = "stored_at", "finished"
         for n, place in enumerate(places):
-            done = f"stored_at({at}, {place}, finished_{n})" if self.apart else f"finish_at({at}, {place}, total_{n})"
-            yield f"  {done};"
+            yield f"  {function}({at}, {place}, {given}_{n});"
         yield "}"
 
 

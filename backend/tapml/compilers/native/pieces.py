@@ -42,8 +42,8 @@ def in_pieces(found: Found, made: Contraction, indices: Indices) -> tuple[list[L
     if made.dtype != "float32" or len(made.inner) != 1:
         return None
     (inner,) = made.inner
-    integers = with_integers(made, indices, found.buffers)
-    if integers is None and narrowed(made.right) is None:
+    exact, integers = narrowed(made.right), with_integers(made, indices, found.buffers)
+    if exact is None and (integers is None or not (integers.bits == 4 or integers.by_lines)):
         return None
     axes = (*made.batch, *made.rows)
     scaling = _scaling(found, made.left, axes, made.inner, f"rows of {found.entry_point}", _MOST_OF_LEFT)
@@ -55,7 +55,7 @@ def in_pieces(found: Found, made: Contraction, indices: Indices) -> tuple[list[L
         return None
     more, found, first, rest = split
     launches += more
-    of_right = _right(found, made, integers, inner)
+    of_right = _right(found, made, inner, exact, integers)
     if of_right is None:
         return None
     more, found, right, whole = of_right
@@ -66,18 +66,17 @@ def in_pieces(found: Found, made: Contraction, indices: Indices) -> tuple[list[L
 
 
 def _right(
-    found: Found, made: Contraction, integers: Integers | None, inner: Index
+    found: Found, made: Contraction, inner: Index, exact: Expression | None, integers: Integers | None
 ) -> tuple[list[Launch], Found, Expression, Expression] | None:
-    """The dispatches for the right factor, the factor that is multiplied in its place, and what the sum of these
-    products says of that of the program's."""
+    """The dispatches for the right factor, which is `exact` in float16 or of `integers`, the factor that is multiplied
+    in its place, and what the sum of these products says of that of the program's."""
     total = variable(TOTAL, "float32")
-    if (exact := narrowed(made.right)) is not None:
+    if exact is not None:
         return [], found, exact, total
-    if integers is None:
-        return None
+    assert integers is not None
     if integers.by_lines:
         return [], found, _codes(integers), _of_two("mul", total, integers.scale)
-    of_groups = _scaling_of_groups(found, integers, made, inner) if integers.bits == 4 else None
+    of_groups = _scaling_of_groups(found, integers, made, inner)
     if of_groups is None:
         return None
     launches, found, scales, down = of_groups

@@ -32,8 +32,8 @@ _COLUMNS, _FEW_COLUMNS = 32, 4
 """Rows beside each other whose elements lie beside each other, of a workgroup; and where there are few, and long, of
 them."""
 
-_WINDOW = 64
-"""Elements of a window, that an invocation goes over by itself."""
+_WINDOW, _WINDOWS = 64, 4096
+"""Elements of a window that an invocation goes over by itself, where there are so many windows."""
 
 _SOME = 256
 """Of such rows, that are gone over by columns however long they are."""
@@ -99,7 +99,7 @@ class RowLayout:
         """For a row whose elements lie in as many places, beside those of other rows. Loops over several short axes are
         unrolled where one invocation goes over them."""
         count, lanes = self._indices.greatest(self._count), 1
-        if axes > 1 and most < _WINDOW and count >= _LONG:
+        if axes > 1 and most < _WINDOW and count >= _WINDOWS:
             return 1
         while lanes < 8 and count * lanes < _FILLED and most >= 16 * lanes:
             lanes *= 2

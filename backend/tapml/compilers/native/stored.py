@@ -9,7 +9,7 @@ from typing import Any
 
 from tapml.compilers.halves import halved
 from tapml.compilers.native.compile import NATIVE, generated_of, recognised, with_first
-from tapml.compilers.native.kernel import Found, Launch
+from tapml.compilers.native.kernel import Found
 from tapml.compilers.native.matmul import shape_of
 from tapml.compilers.native.matrices import uses_matrices
 from tapml.compilers.native.stages import rewritten
@@ -26,12 +26,11 @@ def read_as_stored(kernel: CompiledKernel, operator: Operator, arguments: Collec
     Where it is a native one, products of few rows are shared out for what they read, and a variant of subgroup matrices
     stands before the others, where there is none without.
     """
-    made = halved(kernel, arguments)
-    found = recognised(operator) if made is not None and kernel.document["compiler"]["name"] == NATIVE.name else None
-    if made is None or found is None:
-        return made
-    made = halved(_shared_out_again(kernel, found, arguments), arguments) or made
-    if any(uses_matrices(file.text) for file in kernel.files):
+    found = recognised(operator) if kernel.document["compiler"]["name"] == NATIVE.name else None
+    if found is None:
+        return halved(kernel, arguments)
+    made = halved(_shared_out_again(kernel, found, arguments), arguments)
+    if made is None or any(uses_matrices(file.text) for file in kernel.files):
         return made
     fast = generated_of(read_as_float16(found, arguments), matrices=True)
     if fast is None or not any(uses_matrices(launch.text) for launch in fast):
@@ -58,11 +57,6 @@ def read_as_float16(found: Found, arguments: Collection[int]) -> Found:
     return Found(found.operator, program, stages, found.threads)
 
 
-def shared_out(found: Found, arguments: Collection[int]) -> list[Launch] | None:
-    """The dispatches of an operator of which these arguments will be read as float16."""
-    return generated_of(dataclasses.replace(found, stored=_names(found, arguments)))
-
-
 def _names(found: Found, arguments: Collection[int]) -> frozenset[str]:
     return frozenset(found.program.parameters[place].name for place in arguments)
 
@@ -70,22 +64,18 @@ def _names(found: Found, arguments: Collection[int]) -> frozenset[str]:
 def _shared_out_again(kernel: CompiledKernel, found: Found, arguments: Collection[int]) -> CompiledKernel:
     """The kernel of a product of few rows, of whose variants what the template makes of such arguments takes the place
     of the native ones that every device has: these were chosen for float32."""
-    shape = shape_of(found)
-    after = shared_out(found, arguments) if shape is not None and not shape.tiled else None
-    if not after:
-        return kernel
-    document = kernel.document
+    document, shape = kernel.document, shape_of(found)
     natives = [variant for variant in document["variants"] if _is_native(variant)]
-    if not natives:
+    if shape is None or shape.tiled or not natives:
+        return kernel
+    after = generated_of(dataclasses.replace(found, stored=_names(found, arguments)))
+    if not after:
         return kernel
     *others, last = natives
     fresh = NATIVE.document(found.operator, last["name"], after, "@stored")
     (made,) = fresh.document["variants"]
     if "expected" in last:
-        made["expected"] = {
-            name: min(variant["expected"][name] for variant in (*others, last) if name in variant["expected"])
-            for name in last["expected"]
-        }
+        made["expected"] = {name: min(one["expected"][name] for one in natives) for name in last["expected"]}
     variants = [made if variant is last else variant for variant in document["variants"] if variant not in others]
     points = [point for variant in variants for point in variant["entry_points"]]
     texts = {file.name: file for file in (*kernel.files, *fresh.files)}
