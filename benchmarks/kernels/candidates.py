@@ -16,6 +16,7 @@ from tapml.compilers.halves import halved
 from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
 from tapml.compilers.native.compile import NATIVE, generated_of, has_words, recognised
 from tapml.compilers.native.matmul import matmul
+from tapml.compilers.native.ragged import LineSplit
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.skinny_integers import WordSplit
@@ -173,6 +174,9 @@ def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:
                 text = f"{lanes} lanes, {vectors} vectors{' of eight' if eights else ''}"
                 text += f", {together} together" if together > 1 else ""
                 yield f"split {text}{', ahead' if ahead else ''}", partial(matmul, chosen=split), 256
+    for columns, lanes, vectors in product((1, 2, 4), (8, 16, 32, 64, 128, 256), (1, 2, 4)):
+        lines = LineSplit(lanes, columns, vectors)
+        yield f"lines {columns} columns, {lanes} lanes, {vectors} vectors", partial(matmul, chosen=lines), 256
     for columns, lanes, words in product((1, 2, 4), (8, 16, 32, 64, 128, 256), (1, 2, 4, 8)) if of_words else ():
         for fours in (False, True)[: 2 if words % 4 == 0 else 1]:
             for staged in (False, True):

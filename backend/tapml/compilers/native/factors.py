@@ -209,10 +209,8 @@ class Factors:
             writer.line(f"return {bare(writer.vector(factor.value))};")
             writer.lines.append("}\n")
             return self._ended(writer)
-        writer.lines.append(f"fn {name}{head} -> f32 {{")
-        self._decode(writer, factor)
-        writer.line(f"return {bare(writer.value(factor.value))};")
-        writer.lines += ["}", "", f"fn {name}4{head} -> vec4<f32> {{"]
+        self._single(writer, factor)
+        writer.lines.append(f"fn {name}4{head} -> vec4<f32> {{")
         writer.line("var found = vec4<f32>();")
         writer.line("for (var lane = 0; lane < 4; lane++) {")
         one = f"found[lane] = {name}(batch, {factor.line}, k + lane);"
@@ -226,6 +224,13 @@ class Factors:
         writer.line("return found;")
         writer.lines.append("}\n")
         return self._ended(writer)
+
+    def _single(self, writer: Writer, factor: Factor) -> None:
+        """The function of one element."""
+        writer.lines.append(f"fn {factor.name}(batch : i32, {factor.line} : i32, k : i32) -> f32 {{")
+        self._decode(writer, factor)
+        writer.line(f"return {bare(writer.value(factor.value))};")
+        writer.lines += ["}", ""]
 
     def _decode(self, writer: Writer, factor: Factor) -> None:
         self._decoded(writer, factor.batch, "batch")

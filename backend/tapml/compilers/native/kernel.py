@@ -144,6 +144,11 @@ class Text:
             self.written.add(buffer)
         return self.accesses[buffer]
 
+    def bind_singly(self, buffer: str) -> None:
+        """A buffer that is bound, and only read, is bound a second time, as an array of its elements."""
+        access = self.accesses[buffer]
+        self.accesses[buffer] = dataclasses.replace(access, single=self.names(f"{access.name}_single"))
+
     def writer(self, lane: str | None = None) -> Writer:
         writer = Writer(self.indices, self.accesses, self.names, lane)
         writer.variables.update(self.given)
@@ -178,7 +183,7 @@ class Text:
         temporaries: dict[str, Any] = {}
         for buffer, access in self.accesses.items():
             texture = access.texture
-            names = [buffer] if texture is None else texture.names(buffer)
+            names = texture.names(buffer) if texture is not None else [buffer] * (1 + (access.single is not None))
             read = texture is not None and f"textureLoad({texture.names(access.name)[0]}," in text
             if read and buffer in self.written:
                 raise Unknown("a texture that is read where it is written")
@@ -194,6 +199,8 @@ ENABLED = {"f16": "f16", "subgroup_matrix": "chromium_experimental_subgroup_matr
 
 WORKGROUP_MEMORY = 16384
 """Bytes of workgroup memory that every device has."""
+MOST_BINDINGS = 8
+"""Storage buffers that a kernel binds on every device."""
 
 GROUP = "@builtin(workgroup_id) group : vec3<u32>"
 GROUPS = "@builtin(num_workgroups) groups : vec3<u32>"

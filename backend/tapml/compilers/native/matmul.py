@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tapml.compilers.native.blocks import (
     BLOCKS,
@@ -33,6 +33,14 @@ from tapml.compilers.native.packed import packed_factor, packing_of, packs_vecto
 from tapml.compilers.native.pieces import LEAST_OF_PIECES, in_pieces, least_splits
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, Hooks
+from tapml.compilers.native.ragged import (
+    LEAST_OF_LINES,
+    OWN_NAMES_OF_LINES,
+    LinesOfRight,
+    LineSplit,
+    line_split_of,
+    ragged,
+)
 from tapml.compilers.native.rounded import rounded
 from tapml.compilers.native.skinny import (
     MOST_ROWS,
@@ -50,10 +58,11 @@ from tapml.compilers.native.stages import loads
 from tapml.compilers.native.tiled import tiled
 from tapml.compilers.native.tiles import Tile, is_large, tile_of
 
+Chosen: TypeAlias = Tile | Split | LineSplit | WordSplit | Blocks
+"""How a product is shared out."""
 
-def matmul(
-    found: Found, chosen: Tile | Split | WordSplit | Blocks | None = None, packed: Collection[str] | None = None
-) -> list[Launch] | None:
+
+def matmul(found: Found, chosen: Chosen | None = None, packed: Collection[str] | None = None) -> list[Launch] | None:
     """One dispatch for a product of matrices, however its axes lie, or of one row that is rounded first (rounded.py);
     two where its inner axis is shared out, and one before it for each factor that is packed. None for what is none.
     `chosen`: how it is shared out, where that is the template's own way to do it; `packed`: factors, "left" and
@@ -102,6 +111,11 @@ def matmul(
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and (not hooks.right_along or _is_narrow(indices, made)):
         return [direct(found, indices, made, batch * columns)]
+    if not isinstance(chosen, Split) and inner >= LEAST_OF_LINES:
+        of_lines = LinesOfRight(Text(found, found.entry_point, indices, OWN_NAMES_OF_LINES), made)
+        if of_lines.lines is not None:
+            lines = chosen if isinstance(chosen, LineSplit) else line_split_of(inner, rows, of_lines.lines.each)
+            return [ragged(of_lines, rows, lines, lambda *tile: _count(made, indices, *tile))]
     eights_of_right = _by_eights(found, made, indices, rows)
     if isinstance(chosen, Split):
         split = chosen
@@ -125,7 +139,7 @@ def _is_narrow(indices: Indices, made: Contraction) -> bool:
 
 
 def _of_words(
-    found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Tile | Split | WordSplit | Blocks | None
+    found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Chosen | None
 ) -> list[Launch] | None:
     """The dispatch of a product of 8-bit integers, of which four are in a word; None for other integers."""
     if not of_words(made, indices, found.buffers) or found.textures:
@@ -143,9 +157,7 @@ def _of_words(
     return [skinny(hooks, rows, split, count, DOTS[found.dots])]
 
 
-def _of_groups(
-    found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Tile | Split | WordSplit | Blocks | None
-) -> list[Launch]:
+def _of_groups(found: Found, made: Contraction, indices: Indices, shape: Shape, chosen: Chosen | None) -> list[Launch]:
     """The dispatch of a product of 8-bit integers with weights of 4 bits in groups."""
     hooks = ProductOfGroups(Text(found, found.entry_point, indices, OWN_NAMES_OF_GROUPS), made)
 

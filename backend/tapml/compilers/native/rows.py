@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapml.compilers.native.combining import all_combined, combined, identity
-from tapml.compilers.native.elementwise import decompose
+from tapml.compilers.native.elementwise import decompose, elementwise
 from tapml.compilers.native.kernel import GROUP, GROUPS, LOCAL, Found, Launch, ceildiv, grid_of, product
+from tapml.compilers.native.long_rows import in_parts
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.row_layout import AT_ONCE, INNER, OUTER, RowLayout
 from tapml.compilers.native.row_steps import Step, is_product, length_of, reads_along, steps_of_rows
+from tapml.compilers.native.staged import staged
 from tapml.compilers.native.stages import loads, parts, variables_of
 from tapml.compilers.native.words import bare, literal, wgsl_type
 from tapml.operators.program import Expression
@@ -28,14 +30,19 @@ _READ_BY_ALL = 16
 
 
 def rows(found: Found, lanes: int | None = None) -> list[Launch] | None:
-    """One dispatch for all of it. None where nothing is reduced, or its reductions do not go over the same rows.
-    `lanes`: invocations of a row that is not one invocation's, a power of two."""
+    """One dispatch for all of it, or several where few rows are long (long_rows.py). None where nothing is reduced, or
+    its reductions do not go over the same rows. `lanes`: invocations of a row that is not one invocation's, a power of
+    two: one dispatch."""
     reductions = [stage for stage in found.stages if stage.combine]
     if not reductions:
         return None
     indices = found.own_indices()
     known = found.memory.of(indices, "rows", (), lambda: _over_rows(found, indices))
-    return None if known is None else [_Rows(found, indices, *known, lanes).launch()]
+    if known is None:
+        return None
+    shared_out = in_parts(found, known[0]) if lanes is None else None
+    launches = staged(shared_out, (elementwise, rows)) if shared_out is not None else None
+    return launches or [_Rows(found, indices, *known, lanes).launch()]
 
 
 def _over_rows(found: Found, indices: Indices) -> tuple[list[Step], bool] | None:

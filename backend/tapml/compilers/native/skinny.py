@@ -16,7 +16,7 @@ INVOCATIONS = 256
 ROWS_OF_FOURS, ROWS_OF_EIGHTS = 4, 2
 """Rows of which sums of four columns each, or of eight, fit into the workgroup memory that every device has."""
 
-_WIDENED = """\
+WIDENED = """\
 // The first four of eight float16.
 fn first_four(eight : vec4<u32>) -> vec4<f32> {
   return vec4<f32>(unpack2x16float(eight.x), unpack2x16float(eight.y));
@@ -183,7 +183,7 @@ def skinny(hooks: Hooks, rows: int, split: Split, count: Count, of: Kind = NUMBE
         f"Each workgroup computes {wide * split.columns} columns of all {rows} rows. {split.lanes} invocations share\n"
         f"the inner axis of {what}, and add up what they have in workgroup memory."
     )
-    helpers = f"{ACCUMULATED}\n{_WIDENED}" if vectors.eights else of.accumulated
+    helpers = f"{ACCUMULATED}\n{WIDENED}" if vectors.eights else of.accumulated
     if isinstance(hooks, HalvesOfRight):
         helpers = "\n".join([helpers, *hooks.helpers.values()])
     launch = hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)

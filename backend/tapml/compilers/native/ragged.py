@@ -1,0 +1,257 @@
+"""Products of few rows whose larger factor lies along the inner axis, in lines that begin anywhere: of an odd length,
+or cut out of longer ones.
+
+Such a line is some elements, whole vectors of its buffer, and some elements again. Lines that begin at the same place
+of a vector, as every fourth or eighth does, go together: what is multiplied with a vector of each of them is the same,
+and is read element by element.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tapml.compilers.native.contraction import Contraction
+from tapml.compilers.native.eights import narrowed
+from tapml.compilers.native.factors import Factor, last
+from tapml.compilers.native.kernel import MOST_BINDINGS, Launch, Text, grid_of, times
+from tapml.compilers.native.product import ACCUMULATED, OWN_NAMES, Count, Hooks, Product, numbered, tiles
+from tapml.compilers.native.skinny import INVOCATIONS, WIDENED, added
+from tapml.compilers.native.stages import loads
+from tapml.compilers.native.words import bare
+from tapml.operators.program import Expression
+
+OWN_NAMES_OF_LINES = (*OWN_NAMES, "right_begin", "head", "tail", "vectors", "m")
+"""Those that this template's texts have."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How a factor lies: in vectors of `each` elements of a buffer, of which a line begins at the same place as the one
+    `period` lines before it. `load`: an element."""
+
+    load: Expression
+    each: int
+    period: int
+
+
+@dataclass(frozen=True)
+class LineSplit:
+    """`lanes` invocations share `columns` columns that begin at the same place of a vector, and read `vectors` vectors
+    of each before they go on."""
+
+    lanes: int
+    columns: int
+    vectors: int
+
+
+def line_split_of(inner: int, rows: int, each: int) -> LineSplit:
+    """The fastest of 4097 x 4095 on an H200."""
+    most = 128 if each == 8 else 64
+    lanes = 8
+    while lanes < most and lanes * 4 * each < inner:
+        lanes *= 2
+    if each == 8:
+        return LineSplit(lanes, 2 if rows <= 4 else 1, 1)
+    return LineSplit(lanes, 1, max(1, min(4 if rows == 1 else 2, inner // (each * lanes))))
+
+
+class LinesOfRight(Hooks):
+    """The functions of a product whose larger factor is of lines: `left` of an element, `left4` of four, and where a
+    line begins in its buffer, `right_begin`."""
+
+    def __init__(self, text: Text, found: Contraction) -> None:
+        self._lines: Lines | None = None
+        super().__init__(text, found)
+
+    @property
+    def lines(self) -> Lines | None:
+        """None where the factor does not lie so, or lies in whole vectors."""
+        return self._lines
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of the factor's buffer: as vectors, and as elements."""
+        assert self._lines is not None
+        access = self._text.accesses[str(self._lines.load.value)]
+        return access.name, str(access.single)
+
+    def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
+        left, right = factors
+        read = [str(load.value) for load in loads(left.value, *others)]
+        self._lines = self._found_lines(right)
+        if self._lines is not None and (str(self._lines.load.value) in read or len({*read}) + 3 > MOST_BINDINGS):
+            self._lines = None
+        if self._lines is None:
+            super()._bind(factors, *others)
+            return
+        name = str(self._lines.load.value)
+        for buffer in self._buffers:
+            if buffer in read:
+                self._text.bind(buffer)
+            elif buffer == name:
+                self._text.bind(buffer, self._lines.each)
+                self._text.bind_singly(buffer)
+
+    def _found_lines(self, right: Factor) -> Lines | None:
+        load = narrowed(right.value) or right.value
+        if load.kind != "load" or len(right.own) != 1 or len(right.inner) != 1:
+            return None
+        buffer = self._buffers[str(load.value)]
+        if buffer.dtype not in _EACH or buffer.name in self._text.found.textures:
+            return None
+        (own,), (inner,) = right.own, right.inner
+        place = self._place(load)
+        steps = [place.coefficient(axis.variable) for axis in (own, inner)]
+        if any(step is None or step.constant is None for step in steps):
+            return None
+        across, along = (step.constant or 0 for step in steps if step is not None)
+        rest = place.without(own.variable).without(inner.variable)
+        if along != 1 or across < 1 or any(self._indices.depends(rest, axis.variable) for axis in (own, inner)):
+            return None
+        if across % 4 == 0 and rest.divisible(4) and isinstance(inner.extent, int) and inner.extent % 4 == 0:
+            return None  # by fours
+        each = _EACH[buffer.dtype]
+        return Lines(load, each, each // math.gcd(across, each))
+
+    def _vector(self, factor: Factor, step: int) -> str:
+        writer = self._writer()
+        if factor.name == "left":
+            self._single(writer, factor)
+            writer.lines.append("fn left4(batch : i32, row : i32, k : i32) -> vec4<f32> {")
+            four = ", ".join(f"left(batch, row, k{f' + {n}' if n else ''})" for n in range(4))
+            writer.line(f"return vec4<f32>({four});")
+        else:
+            assert self._lines is not None
+            writer.lines.append("// Where in the buffer a column begins.")
+            writer.lines.append("fn right_begin(batch : i32, column : i32) -> i32 {")
+            self._decoded(writer, factor.batch, "batch")
+            self._decoded(writer, factor.own, "column")
+            place = self._place(self._lines.load).without(factor.inner[0].variable)
+            writer.line(f"return {bare(writer.polynomial(place))};")
+        writer.lines.append("}\n")
+        return self._ended(writer)
+
+
+_EACH = {"float32": 4, "float16": 8}
+LEAST_OF_LINES = 64
+"""Points of the inner axis."""
+
+
+def ragged(hooks: LinesOfRight, rows: int, split: LineSplit, count: Count) -> Launch:
+    """The dispatch of a product of so many rows, of lines; `count` says how many workgroups of a tile it takes."""
+    found = hooks.lines
+    assert found is not None
+    product, period, lanes = hooks.product(1), found.period, split.lanes
+    groups = INVOCATIONS // lanes
+    # So many columns have all places of a vector between them: of one workgroup, or of several.
+    width, parts = split.columns * max(groups, period), max(1, period // groups)
+    workgroups, most = count(rows, width)
+    grid, group = grid_of(times(workgroups, parts), most * parts)
+    sums = [f"sum_{row}_{n}" for row in range(rows) for n in range(split.columns)]
+    tiled = tiles(product.columns, width)
+    lines = (
+        "let index = i32(number);",
+        f"let column_tiles = {f'{tiled} * {parts}' if parts > 1 else tiled};",
+        *numbered(group, f"{product.batch} * column_tiles"),
+        "let batch = tile / column_tiles;",
+        f"let lane = index % {lanes};",
+        f"let line = tile % column_tiles * {groups} + index / {lanes};",
+        *_columns(split, found, product),
+        *(f"var {name} = 0.0;" for name in sums),
+        *_turns(hooks, split, found, range(rows)),
+        "if (lane < head) {",
+        *(f"  {line}" for line in _singly(hooks, split, "lane", range(rows))),
+        "}",
+        f"if (tail + lane < {product.inner}) {{",
+        *(f"  {line}" for line in _singly(hooks, split, "tail + lane", range(rows))),
+        "}",
+        "",
+        "let slot = index;",
+        *(f"{name}_part[slot] = {name};" for name in sums),
+        *added([f"{name}_part" for name in sums], lanes, 1),
+        "if (lane == 0) {",
+        *(
+            f"  finish(batch, {row}, first{_plus(n * period)}, sum_{row}_{n}_part[slot]);"
+            for row in range(rows)
+            for n in range(split.columns)
+        ),
+        "}",
+    )
+    each = "each column" if split.columns == 1 else f"{split.columns} columns"
+    comment = (
+        f"Each workgroup computes {groups * split.columns} columns of all {rows} rows. {lanes} invocations share\n"
+        f"the inner axis of {each}, and add up what they have in workgroup memory.\n"
+        f"Columns begin anywhere in vectors of {found.each}: what is before their first whole one, and behind\n"
+        "the last, is read by itself."
+    )
+    shared = [f"var<workgroup> {name}_part : array<f32, {INVOCATIONS}>;" for name in sums]
+    helpers = f"{ACCUMULATED}\n{WIDENED}" if found.each == 8 else ACCUMULATED
+    launch = hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
+    return dataclasses.replace(launch, shared_out=split)
+
+
+def _columns(split: LineSplit, found: Lines, product: Product) -> Iterable[str]:
+    """Which columns invocations have, and where these begin."""
+    each, period, inner = found.each, found.period, product.inner
+    if period > 1:
+        yield f"let first = line / {period} * {period * split.columns} + line % {period};"
+    else:
+        yield f"let first = line * {split.columns};"
+    yield "// Columns beyond the last are read as one before: what comes of them is not stored."
+    yield f"let column_0 = min(first, {last(product.columns)});"
+    for n in range(1, split.columns):
+        other = f"first + {n * period}"
+        yield f"let column_{n} = select(column_0, {other}, {other} < {product.columns});"
+    for n in range(split.columns):
+        yield f"let begin_{n} = right_begin(batch, column_{n});"
+    yield f"let head = min(({each} - begin_0 % {each}) % {each}, {inner});"
+    yield f"let vectors = ({inner} - head) / {each};"
+    yield f"let tail = head + vectors * {each};"
+    for n in range(split.columns):
+        yield f"let vector_{n} = (begin_{n} + head) / {each};"
+
+
+def _turns(hooks: LinesOfRight, split: LineSplit, found: Lines, rows: Iterable[int]) -> Iterable[str]:
+    """All whole vectors of the columns: all of a turn are read before the first is multiplied."""
+    wide, _ = hooks.names
+    lanes, many, columns = split.lanes, range(split.vectors), range(split.columns)
+    yield "var m = lane;"
+    if split.vectors > 1:
+        yield f"for (; m{_plus((split.vectors - 1) * lanes)} < vectors; m += {split.vectors * lanes}) {{"
+        yield from (f"  let b{v}_{n} = {wide}[vector_{n} + m{_plus(v * lanes)}];" for v in many for n in columns)
+        for v in many:
+            yield from (f"  {line}" for line in _multiplied(found, split, f"m{_plus(v * lanes)}", str(v), rows))
+        yield "}"
+    yield f"for (; m < vectors; m += {lanes}) {{"
+    yield from (f"  let b0_{n} = {wide}[vector_{n} + m];" for n in columns)
+    yield from (f"  {line}" for line in _multiplied(found, split, "m", "0", rows))
+    yield "}"
+
+
+def _multiplied(found: Lines, split: LineSplit, at: str, vector: str, rows: Iterable[int]) -> Iterable[str]:
+    halves = ("first_four({})", "last_four({})") if found.each == 8 else ("{}",)
+    at = f"({at})" if " " in at else at
+    yield f"let k{vector} = head + {at} * {found.each};"
+    for row in rows:
+        for number, half in enumerate(halves):
+            yield f"let a{vector}_{row}_{number} = left4(batch, {row}, k{vector}{_plus(4 * number)});"
+            for n in range(split.columns):
+                name, four = f"sum_{row}_{n}", half.format(f"b{vector}_{n}")
+                yield f"{name} = accumulated({name}, a{vector}_{row}_{number}, {four});"
+
+
+def _singly(hooks: LinesOfRight, split: LineSplit, k: str, rows: Iterable[int]) -> Iterable[str]:
+    """The product of an element of each column."""
+    _, single = hooks.names
+    for n in range(split.columns):
+        yield f"let one_{n} = f32({single}[begin_{n} + {k}]);"
+    for row in rows:
+        yield f"let a_{row} = left(batch, {row}, {k});"
+        yield from (f"sum_{row}_{n} = fma(a_{row}, one_{n}, sum_{row}_{n});" for n in range(split.columns))
+
+
+def _plus(offset: int) -> str:
+    return f" + {offset}" if offset else ""
