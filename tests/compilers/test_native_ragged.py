@@ -114,7 +114,7 @@ MUTANTS = [
     (r"tail \+ lane < (\d+)", lambda found: f"tail + lane < {int(found[1]) - 1}"),
     (r"(let first = .*) \* (\d+)", lambda found: f"{found[1]} * {int(found[2]) + 1}"),
     (r"column \* (\d+)", lambda found: f"column * {int(found[1]) + 1}"),
-    (r"let k0 = head \+", lambda found: "let k0 ="),
+    (r"let k_0 = head \+", lambda found: "let k_0 ="),
 ]
 """Changes of a text: another end of what is before the first vector, vectors that begin before it, some that are left
 out, an element less at either end, other columns, another length of lines, another place of what is multiplied."""

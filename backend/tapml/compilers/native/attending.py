@@ -228,7 +228,7 @@ class Attending(AttentionHooks):
             # The last step may have fewer vectors.
             beyond = self._query % vectors and n >= self._query % vectors
             conditions = [*([inside] if inside else []), *([f"k / 4 + {n} < {self._query}"] if beyond else [])]
-            yield from _guarded(" && ".join(conditions), lines, "  ")
+            yield from guarded(" && ".join(conditions), lines, "  ")
         yield "  workgroupBarrier();"
         yield "}"
         for c, row in enumerate(rows):
@@ -327,7 +327,7 @@ class Attending(AttentionHooks):
                     line = f"finish({given});"
                 else:
                     line = f"parts[own_part + {2 + n} + lane * 4] = mixed_{c}.{component};"
-                yield from _guarded("" if whole else f"{column} < {self._width}", [line], "  ")
+                yield from guarded("" if whole else f"{column} < {self._width}", [line], "  ")
             yield "}"
 
 
@@ -342,7 +342,7 @@ def filled(line: str, count: int) -> Iterable[str]:
     yield "}"
 
 
-def _guarded(condition: str, lines: Sequence[str], indent: str) -> Iterable[str]:
+def guarded(condition: str, lines: Sequence[str], indent: str) -> Iterable[str]:
     if not condition:
         yield from (indent + line for line in lines)
         return

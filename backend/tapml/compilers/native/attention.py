@@ -16,6 +16,7 @@ from tapml.compilers.native import decoding
 from tapml.compilers.native.attended import attended
 from tapml.compilers.native.attending import PLACES, Attending
 from tapml.compilers.native.attending_matrices import by_matrices
+from tapml.compilers.native.attending_tiles import Tiles, tiles_of
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
 from tapml.compilers.native.attention_shape import LANES, LOWEST, shape_of
 from tapml.compilers.native.decoding import Decoding
@@ -53,8 +54,10 @@ def attention(found: Found) -> list[Launch] | None:
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     if found.matrices and (fast := by_matrices(text, made, (batch, rows, inner, width), caches)) is not None:
         return [fast.launch()]
-    kind = Attending
-    if decoding.takes(shape.rows, inner):
+    kind: type[Attending] = Attending
+    if (tiles := tiles_of(shape, made, rows, batch)) is not None:
+        kind, shape = Tiles, tiles
+    elif decoding.takes(shape.rows, inner):
         kind, shape = Decoding, dataclasses.replace(shape, keys=decoding.keys_of(shape.rows, inner))
     launches = [kind(text, made, shape, width, caches).launch()]
     if shape.splits > 1:

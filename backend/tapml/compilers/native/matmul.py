@@ -114,7 +114,9 @@ def matmul(found: Found, chosen: Chosen | None = None, packed: Collection[str] |
     if not isinstance(chosen, Split) and inner >= LEAST_OF_LINES:
         of_lines = LinesOfRight(Text(found, found.entry_point, indices, OWN_NAMES_OF_LINES), made)
         if of_lines.lines is not None:
-            lines = chosen if isinstance(chosen, LineSplit) else line_split_of(inner, rows, of_lines.lines.each)
+            lines = (
+                chosen if isinstance(chosen, LineSplit) else line_split_of(rows, columns, inner, of_lines.lines.each)
+            )
             return [ragged(of_lines, rows, lines, lambda *tile: _count(made, indices, *tile))]
     eights_of_right = _by_eights(found, made, indices, rows)
     if isinstance(chosen, Split):

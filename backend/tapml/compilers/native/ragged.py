@@ -16,14 +16,18 @@ from dataclasses import dataclass
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.eights import narrowed
 from tapml.compilers.native.factors import Factor, last
-from tapml.compilers.native.kernel import MOST_BINDINGS, Launch, Text, grid_of, times
+from tapml.compilers.native.kernel import MOST_BINDINGS, WORKGROUP_MEMORY, Launch, Text, grid_of, times
 from tapml.compilers.native.product import ACCUMULATED, OWN_NAMES, Count, Hooks, Product, numbered, tiles
 from tapml.compilers.native.skinny import INVOCATIONS, WIDENED, added
 from tapml.compilers.native.stages import loads
 from tapml.compilers.native.words import bare
 from tapml.operators.program import Expression
 
-OWN_NAMES_OF_LINES = (*OWN_NAMES, "right_begin", "head", "tail", "vectors", "m")
+_NUMBERED = ("column", "begin", "vector", "one", "part", "a", "k")
+OWN_NAMES_OF_LINES = (
+    *(*OWN_NAMES, "right_begin", "head", "tail", "vectors", "m"),
+    *(f"{name}_{n}" for name in _NUMBERED for n in range(16)),
+)
 """Those that this template's texts have."""
 
 
@@ -47,15 +51,26 @@ class LineSplit:
     vectors: int
 
 
-def line_split_of(inner: int, rows: int, each: int) -> LineSplit:
-    """The fastest of 4097 x 4095 on an H200."""
-    most = 128 if each == 8 else 64
+def line_split_of(rows: int, columns: int, inner: int, each: int) -> LineSplit:
+    """About the fastest on an H200 of products of one to eight rows, 385 to 4,097 points by 1,023 to 9,999 columns."""
+    if columns >= _MANY:
+        shared = 4 if 4 * rows + each > 15 else 2 if rows > 1 or each == 8 else 1
+    else:
+        shared = 2 if rows > 1 else 1
+    most = 16 * each if shared < 4 or rows < 4 else 64 if rows < 7 else 32
     lanes = 8
-    while lanes < most and lanes * 4 * each < inner:
+    while lanes < most and 3 * lanes * each < inner:
         lanes *= 2
-    if each == 8:
-        return LineSplit(lanes, 2 if rows <= 4 else 1, 1)
-    return LineSplit(lanes, 1, max(1, min(4 if rows == 1 else 2, inner // (each * lanes))))
+    vectors = 1
+    while rows == 1 and each == 4 and vectors < 4 and 2 * vectors * each * lanes <= inner:
+        vectors *= 2
+    return LineSplit(lanes, shared, vectors)
+
+
+_AT_ONCE = WORKGROUP_MEMORY // (4 * INVOCATIONS)
+"""Sums of all invocations that there is workgroup memory for."""
+_MANY = 2048
+"""Columns that fill a large device by twos, or fours."""
 
 
 class LinesOfRight(Hooks):
@@ -170,15 +185,7 @@ def ragged(hooks: LinesOfRight, rows: int, split: LineSplit, count: Count) -> La
         "}",
         "",
         "let slot = index;",
-        *(f"{name}_part[slot] = {name};" for name in sums),
-        *added([f"{name}_part" for name in sums], lanes, 1),
-        "if (lane == 0) {",
-        *(
-            f"  finish(batch, {row}, first{_plus(n * period)}, sum_{row}_{n}_part[slot]);"
-            for row in range(rows)
-            for n in range(split.columns)
-        ),
-        "}",
+        *_together(split, found, rows),
     )
     each = "each column" if split.columns == 1 else f"{split.columns} columns"
     comment = (
@@ -187,7 +194,7 @@ def ragged(hooks: LinesOfRight, rows: int, split: LineSplit, count: Count) -> La
         f"Columns begin anywhere in vectors of {found.each}: what is before their first whole one, and behind\n"
         "the last, is read by itself."
     )
-    shared = [f"var<workgroup> {name}_part : array<f32, {INVOCATIONS}>;" for name in sums]
+    shared = [f"var<workgroup> part_{n} : array<f32, {INVOCATIONS}>;" for n in range(min(len(sums), _AT_ONCE))]
     helpers = f"{ACCUMULATED}\n{WIDENED}" if found.each == 8 else ACCUMULATED
     launch = hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
     return dataclasses.replace(launch, shared_out=split)
@@ -234,10 +241,10 @@ def _turns(hooks: LinesOfRight, split: LineSplit, found: Lines, rows: Iterable[i
 def _multiplied(found: Lines, split: LineSplit, at: str, vector: str, rows: Iterable[int]) -> Iterable[str]:
     halves = ("first_four({})", "last_four({})") if found.each == 8 else ("{}",)
     at = f"({at})" if " " in at else at
-    yield f"let k{vector} = head + {at} * {found.each};"
+    yield f"let k_{vector} = head + {at} * {found.each};"
     for row in rows:
         for number, half in enumerate(halves):
-            yield f"let a{vector}_{row}_{number} = left4(batch, {row}, k{vector}{_plus(4 * number)});"
+            yield f"let a{vector}_{row}_{number} = left4(batch, {row}, k_{vector}{_plus(4 * number)});"
             for n in range(split.columns):
                 name, four = f"sum_{row}_{n}", half.format(f"b{vector}_{n}")
                 yield f"{name} = accumulated({name}, a{vector}_{row}_{number}, {four});"
@@ -251,6 +258,21 @@ def _singly(hooks: LinesOfRight, split: LineSplit, k: str, rows: Iterable[int]) 
     for row in rows:
         yield f"let a_{row} = left(batch, {row}, {k});"
         yield from (f"sum_{row}_{n} = fma(a_{row}, one_{n}, sum_{row}_{n});" for n in range(split.columns))
+
+
+def _together(split: LineSplit, found: Lines, rows: int) -> Iterable[str]:
+    """What the lanes have of each sum, of so many at once as there is workgroup memory for."""
+    sums = [(row, n) for row in range(rows) for n in range(split.columns)]
+    for begin in range(0, len(sums), _AT_ONCE):
+        some = sums[begin : begin + _AT_ONCE]
+        if begin:
+            yield "workgroupBarrier();"
+        yield from (f"part_{place}[slot] = sum_{row}_{n};" for place, (row, n) in enumerate(some))
+        yield from added([f"part_{place}" for place in range(len(some))], split.lanes, 1)
+        yield "if (lane == 0) {"
+        for place, (row, n) in enumerate(some):
+            yield f"  finish(batch, {row}, first{_plus(n * found.period)}, part_{place}[slot]);"
+        yield "}"
 
 
 def _plus(offset: int) -> str:

@@ -1,0 +1,167 @@
+"""The text of attention to many rows: several rows and keys an invocation, so that little is read for what is
+multiplied.
+
+Queries are read where they lie: what invocations of a subgroup read of them is the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from tapml.compilers.native.attended import Attended
+from tapml.compilers.native.attending import Attending
+from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
+from tapml.compilers.native.factors import last
+
+_ROWS, _KEYS = 64, 32
+"""Of a workgroup, and of a tile."""
+_EACH = 4
+"""Keys of an invocation."""
+_DEPTH = 32
+"""How far along keys a step goes."""
+_FILLED = 250
+"""Workgroups that fill a large device twice over."""
+
+
+def tiles_of(shape: Shape, made: Attended, rows: int, batch: int) -> Shape | None:
+    """For so many rows and batches: None where they are too few, or where more is done with queries than to read them.
+    Of 24 heads of 1,024 rows and keys of 128 it takes an H200 615 us, with 16 rows a workgroup 1,100; with fewer
+    workgroups than fill it, it takes longer."""
+    query = made.scores.left
+    while query.kind == "cast":
+        (query,) = query.operands
+    if batch * -(-rows // _ROWS) < _FILLED or query.kind != "load":
+        return None
+    found = dataclasses.replace(shape, rows=_ROWS, keys=_KEYS)
+    return found if found.parts == 1 else None  # there is no memory to put parts together
+
+
+class Tiles(Attending):
+    """`shape`: of `tiles_of`."""
+
+    @property
+    def _beside(self) -> int:
+        """Keys that invocations beside each other have."""
+        return self._shape.keys // _EACH
+
+    @property
+    def _depth(self) -> int:
+        return min(_DEPTH, max(4, 1 << (self._shape.inner - 1).bit_length()))
+
+    @property
+    def _stride(self) -> int:
+        """Vectors of a row of scores."""
+        return self._shape.keys // 4 + 1
+
+    def _factors(self) -> Iterable[str]:
+        yield self._vector(self._left, 4)
+        yield self._vector(self._right, self._depth)
+        yield self._vector(self._value, 4 * self._shape.fours)
+
+    def _memory(self) -> Iterable[str]:
+        shape = self._shape
+        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (self._depth // 4 + 1)}>;"
+        yield f"var<workgroup> score_part : array<vec4<f32>, {shape.rows * self._stride}>;"
+        yield f"var<workgroup> partial : array<f32, {LANES}>;"
+        yield f"var<workgroup> highest : array<f32, {shape.rows}>;"
+        yield f"var<workgroup> factor : array<f32, {shape.rows}>;"
+
+    def _begun(self) -> Iterable[str]:
+        shape = self._shape
+        yield f"if (index < {shape.rows}) {{"
+        yield f"  highest[index] = {LOWEST};"
+        yield "}"
+        yield from self._lanes()
+        yield f"let key = index % {self._beside};"
+        yield f"let r = index / {self._beside};"
+        for c, row in enumerate(self._rows_of_scores):
+            yield f"let row_{c} = min(row + {row}, {last(self._rows)});"
+        yield "workgroupBarrier();"
+
+    @property
+    def _rows_of_scores(self) -> list[str]:
+        step = LANES // self._beside
+        return [f"r + {c * step}" if c else "r" for c in range(self._shape.rows // step)]
+
+    def _scores(self) -> Iterable[str]:
+        shape, depth, vectors = self._shape, self._depth, self._depth // 4
+        rows, keys = range(len(self._rows_of_scores)), range(_EACH)
+        stride = vectors + 1
+        yield from (f"var found_{c}_{j} = 0.0;" for c in rows for j in keys)
+        yield f"for (var k = 0; k < {shape.inner}; k += {depth}) {{"
+        yield f"  for (var n = index; n < {shape.keys * vectors}; n += {LANES}) {{"
+        key = f"min(at + n / {vectors}, end - 1)"
+        yield f"    key_part[n / {vectors} * {stride} + n % {vectors}] = right4(batch, {key}, k + n % {vectors} * 4);"
+        yield "  }"
+        yield "  workgroupBarrier();"
+        # A loop: written one by one they are a text that software takes minutes to compile.
+        end = f"min({vectors}, {self._query} - k / 4)" if self._query % vectors else f"{vectors}"
+        yield f"  for (var n = 0; n < {end}; n++) {{"
+        yield from (f"    let b_{j} = key_part[{self._key(j)} * {stride} + n];" for j in keys)
+        for c in rows:
+            yield f"    let a_{c} = left4(batch, row_{c}, k + n * 4);"
+            yield from (f"    found_{c}_{j} = accumulated(found_{c}_{j}, a_{c}, b_{j});" for j in keys)
+        yield "  }"
+        yield "  workgroupBarrier();"
+        yield "}"
+        # No branches: with sixteen of them software takes minutes, too.
+        for j in keys:
+            yield f"let key_{j} = at + {self._key(j)};"
+            yield f"let seen_{j} = min(key_{j}, end - 1);"
+            for c, row in enumerate(self._rows_of_scores):
+                found = f"score(batch, row_{c}, seen_{j}, found_{c}_{j})"
+                inside = f"row + {row} < {self._rows} && key_{j} < end"
+                yield (
+                    f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4] = "
+                    f"select({LOWEST}, {found}, {inside});"
+                )
+        yield "workgroupBarrier();"
+
+    def _key(self, j: int) -> str:
+        return f"(key + {j * self._beside})" if j else "key"
+
+    def _weights(self) -> Iterable[str]:
+        shape = self._shape
+        each = LANES // shape.rows
+        turn = f"for (var j = place; j < {shape.keys // 4}; j += {each}) {{"
+        yield f"let line = index / {each};"
+        yield f"let place = index % {each};"
+        yield f"var most = vec4<f32>({LOWEST});"
+        yield turn
+        yield f"  most = max(most, score_part[line * {self._stride} + j]);"
+        yield "}"
+        yield "partial[index] = max(max(most.x, most.y), max(most.z, most.w));"
+        yield "workgroupBarrier();"
+        yield "var now = highest[line];"
+        yield f"for (var n = 0; n < {each}; n++) {{"
+        yield f"  now = max(now, partial[line * {each} + n]);"
+        yield "}"
+        yield "let scale = exp(highest[line] - now);"
+        yield "workgroupBarrier();"
+        yield "if (place == 0) {"
+        yield "  factor[line] = scale;"
+        yield "  highest[line] = now;"
+        yield "}"
+        yield turn
+        yield f"  let n = line * {self._stride} + j;"
+        yield "  let seen = vec4<i32>(at + j * 4) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(end);"
+        yield "  score_part[n] = select(vec4<f32>(), exp(score_part[n] - now), seen);"
+        yield "}"
+        yield "workgroupBarrier();"
+
+    def _mixed(self) -> Iterable[str]:
+        """Four keys at a time."""
+        shape = self._shape
+        for c, row in enumerate(self._own_rows):
+            yield f"mixed_{c} *= factor[{row}];"
+            yield f"sum_{c} *= factor[{row}];"
+        yield f"for (var j = part; j < min({shape.keys}, end - at + 3) / 4; j += {shape.parts}) {{"
+        for n in range(4):
+            yield f"  let v_{n} = value4(batch, min(at + j * 4{f' + {n}' if n else ''}, end - 1), lane * 4);"
+        for c, row in enumerate(self._own_rows):
+            yield f"  let p_{c} = score_part[({row}) * {self._stride} + j];"
+            for n, component in enumerate("xyzw"):
+                yield f"  mixed_{c} = fma(vec4<f32>(p_{c}.{component}), v_{n}, mixed_{c});"
+            yield f"  sum_{c} += (p_{c}.x + p_{c}.y) + (p_{c}.z + p_{c}.w);"
+        yield "}"

@@ -1,0 +1,75 @@
+"""Attention of `compilers/native` to many rows without subgroup matrices: on devices, within the bounds of a carve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compilers.attention_programs import attending
+from compilers.test_native_products import Case, carved, texts_of, wrong
+from tapml.suite import Suite
+
+
+def case(rows: int, inner: int, keys: int, width: int, heads: int = 2, window: int = 0) -> Case:
+    return attending(inner**-0.5, window), [(heads, rows, inner), (heads, keys, inner), (heads, keys, width)]
+
+
+SOME: dict[str, Case] = {
+    "a prompt": case(70, 64, 70, 64),
+    "odd sizes": case(37, 17, 67, 33),
+    "a window": case(40, 32, 160, 32, window=9),
+    "few rows of a tile": case(9, 40, 33, 40),
+}
+EDGES: dict[str, Case] = {
+    **{f"{rows} rows": case(rows, 32, 97, 16) for rows in (31, 32, 33, 63, 64, 65, 129)},
+    **{f"{keys} keys": case(20, 16, keys, 16) for keys in (1, 2, 3, 4, 5, 31, 32, 33, 64, 65)},
+    **{f"of {inner}": case(20, inner, 40, 12) for inner in (1, 3, 4, 5, 31, 63, 64, 65, 129, 257)},
+    **{f"values of {width}": case(20, 16, 40, width) for width in (5, 9, 31, 64, 65, 130, 257)},
+}
+
+
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One workgroup is enough."""
+    monkeypatch.setattr("tapml.compilers.native.attending_tiles._FILLED", 1)
+
+
+def tiled(suite: Suite) -> int:
+    return sum("let p_0 = score_part[" in text for text in texts_of(suite))
+
+
+@pytest.mark.usefixtures("filled")
+def test_many_rows_on_a_device(tmp_path: Path) -> None:
+    suite = carved(SOME, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    assert tiled(suite) == len(SOME)
+
+
+def test_where_there_are_few_workgroups_they_have_fewer_rows(tmp_path: Path) -> None:
+    assert tiled(carved({"a prompt": SOME["a prompt"]}, tmp_path)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("filled")
+def test_many_rows_of_every_size(tmp_path: Path) -> None:
+    suite = carved(EDGES, tmp_path)
+    assert wrong(suite, "deno") == {}
+    assert tiled(suite) == len(EDGES)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("filled")
+def test_many_rows_of_halves(tmp_path: Path) -> None:
+    suite = carved(SOME, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    assert tiled(suite) == len(SOME)
+
+
+@pytest.mark.usefixtures("filled")
+def test_any_number_of_rows(tmp_path: Path) -> None:
+    cases: dict[str, Case] = {"a prompt": attending(0.2, 0), "a window": attending(0.2, 7)}
+    shapes = [(2, "n", 32), (2, "n", 32), (2, "n", 32)]
+    suite = carved({name: (made, shapes) for name, made in cases.items()}, tmp_path, n=71)
+    assert wrong(suite, "node-dawn") == {}
+    assert tiled(suite) == len(cases)
