@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,27 @@ def in_parts() -> dict[str, Expression]:
 
     return {
         "sampled": lambda x, i, j, k, b, n: functional.grid_sample(x[None], x[None, :, :, :2] / 2, align_corners=False),
+        "sampled volumes": lambda x, i, j, k, b, n: torch.cat(
+            [
+                functional.grid_sample(
+                    x[None, None], x[None, :, :, :3, None].expand(1, 4, 5, 3, 3) * k[..., :1, None], *how
+                )
+                for how in itertools.product(("bilinear", "nearest"), ("zeros", "border", "reflection"), (False, True))
+            ]
+        ),
+        "largest of any size": lambda x, i, j, k, b, n: torch.cat(
+            [one.flatten() for one in functional.adaptive_max_pool2d(n.float(), (3, 4), return_indices=True)]
+        ),
+        "largest of any volume": lambda x, i, j, k, b, n: functional.adaptive_max_pool3d(x[None], (3, 2, 6)),
+        "largest of volumes": lambda x, i, j, k, b, n: functional.max_pool3d(x[None], 3, 2, 1, ceil_mode=True),
+        "of dilated volumes": lambda x, i, j, k, b, n: torch.cat(
+            [one.flatten() for one in functional.max_pool3d(x[None], 2, 1, 1, (1, 3, 2), return_indices=True)]
+        ),
+        "signs": lambda x, i, j, k, b, n: (
+            torch.copysign(x, -x.flip(0)) + torch.copysign(n, -0.0) + torch.signbit(-(n.float())) + torch.signbit(n)
+        ),
+        "without NaN": lambda x, i, j, k, b, n: torch.fmax(torch.where(b, x, torch.nan), x - n) + torch.fmin(n, n * 2),
+        "powers of two": lambda x, i, j, k, b, n: torch.exp2(x) + torch.exp2(n),
         "antialiased": lambda x, i, j, k, b, n: _resized(x, "bilinear", size=(3, 4), antialias=True),
         "antialiased cubic": lambda x, i, j, k, b, n: _resized(x, "bicubic", scale_factor=(0.6, 1.4), antialias=True),
         "pooled to any size": lambda x, i, j, k, b, n: functional.adaptive_avg_pool2d(x, (3, 4)),
