@@ -103,6 +103,10 @@ def _resized(x: Any, mode: str, **how: Any) -> Any:
     return torch.nn.functional.interpolate(x[None], mode=mode, **how)
 
 
+def _like_itself(x: Any) -> Any:
+    return (x != x) + 2 * (x == x) + 4 * (x <= x) + 8 * (x >= x) + 16 * (x < x)
+
+
 def _put(x: Any, where: Any, value: Any) -> Any:
     x = x.clone()
     x[where] = value
@@ -147,6 +151,7 @@ def arithmetic() -> dict[str, Expression]:
         "float16": lambda x, i, j, k, b, n: (x.half() * 2 + n).float(),
         "logical": lambda x, i, j, k, b, n: torch.logical_and(x, n) ^ torch.logical_or(n, b),
         "isfinite": lambda x, i, j, k, b, n: torch.isnan(x / n) | torch.isinf(x / n),
+        "like itself": lambda x, i, j, k, b, n: _like_itself(torch.where(b, x, torch.nan)),
         "signs": lambda x, i, j, k, b, n: n.sign() + x.sign() + x.neg() + n.neg() + x.round() + x.frac(),
         "softmax": lambda x, i, j, k, b, n: x.softmax(1) + x.log_softmax(2) + torch.logsumexp(x, 1, True),
     }
