@@ -173,6 +173,21 @@ def test_an_oracle_that_rounds_earlier_is_no_fault(tmp_path: Path) -> None:
     assert checked(exported(tmp_path, Half())) == []
 
 
+class Bags(nn.Module):
+    """How many rows are in each bag, of which each mean is made, and whether any are, each maximum."""
+
+    def forward(self, x: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        places = torch.arange(12) % 8
+        return tuple(functional.embedding_bag(places, x, starts, mode=mode) for mode in ("mean", "max"))  # type: ignore[return-value]
+
+
+def test_an_integer_that_the_model_in_detail_has_within_an_operator_is_no_fault(tmp_path: Path) -> None:
+    given = {"x": torch.randn(8, 16, generator=torch.Generator().manual_seed(1)), "starts": torch.tensor([0, 3, 3, 7])}
+    torch.export.save(torch.export.export(Bags(), tuple(given.values())), tmp_path / "bags.pt2")
+    np.savez(tmp_path / "given.npz", **{name: tensor.numpy() for name, tensor in given.items()})
+    assert checked(import_model(str(tmp_path / "bags.pt2"), input_files=[tmp_path / "given.npz"])) == []
+
+
 def one_by_one(folder: Path, nodes: list[onnx.NodeProto], x: np.ndarray, *outputs: str) -> ImportedModel:
     value = helper.make_tensor_value_info("x", 1, list(x.shape))
     graph = helper.make_graph(nodes, "g", [value], [onnx.ValueInfoProto(name=name) for name in outputs])

@@ -8,7 +8,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 from tvm import relax, tirx
 
 from everywhere import check_everywhere
@@ -16,6 +18,7 @@ from helpers import WIDTH, small_model, small_module, small_oracle
 from tapml.carving.carve import carve
 from tapml.errors import InputError
 from tapml.expressions import Symbol
+from tapml.importing import import_model
 from tapml.importing.model import ImportedModel, Step
 from tapml.lowering.model import read_model
 from tapml.program import ValueKind
@@ -82,6 +85,29 @@ def test_a_step_is_read_at_its_own_sizes(carved: Suite) -> None:
         assert [buffer.shape for buffer in model.programs[softmax].parameters] == [(rows, WIDTH)] * 2
         turns = model.programs[softmax].blocks[0].turns
         assert turns == rows * WIDTH
+
+
+def test_no_step_is_judged_by_what_a_smaller_one_may_differ_by(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    weight = numpy_helper.from_array(random.standard_normal((256, 8)).astype(np.float32), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    given, made = (helper.make_tensor_value_info(name, 1, ["rows", size]) for name, size in (("x", 256), ("y", 8)))
+    graph = helper.make_graph(nodes, "sums", [given], [made], [weight])
+    opset = helper.make_opsetid("", 20)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), tmp_path / "sums.onnx")
+    files = []
+    for rows, size in ((1, 1e-3), (5, 1e3)):
+        files.append(tmp_path / f"{rows}.npz")
+        np.savez(files[-1], x=(size * random.standard_normal((rows, 256))).astype(np.float32))
+    suite = carve(import_model(str(tmp_path / "sums.onnx"), input_files=files), tmp_path / "s.suite", name="s")
+    tolerance = suite.manifest["model_tolerance"]["max_abs_error"]
+    for test in suite.tests:
+        (bound,) = test.tolerances
+        assert bound.bound is not None
+        assert tolerance >= suite.tensors.get(bound.bound).max() > 0
+    with Server() as server:
+        document = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
+    assert document["summary"]["kept_on_reference"] == []
 
 
 def test_a_size_outside_the_symbols_range_is_refused(tmp_path: Path) -> None:

@@ -66,6 +66,14 @@ def calls() -> dict[str, tuple[str, Callable[[Any, Any], Any]]]:
             found[f"{kind}_{dtype}"] = (dtype, lambda x, y, kind=kind: _OPERATIONS[kind](x, _operand(kind, y)))
     for dtype in ("int32", "uint32", "bool"):
         found[f"bitwise_not_{dtype}"] = (dtype, lambda x, y: tirx.BitwiseNot(x))
+    # A zero has a sign, which says on which side of the cut it is.
+    for name, above, beside in (("above", True, False), ("beside", False, True), ("both", True, True)):
+        found[f"atan2_of_zeros_{name}"] = (
+            "float32",
+            lambda x, y, above=above, beside=beside: _called(
+                "atan2", _zero(x) if above else x, _zero(y) if beside else y
+            ),
+        )
     found["unlike_itself"] = ("float32", lambda x, y: tirx.NE(x / y, x / y))
     found["not_bool"] = ("bool", lambda x, y: tirx.Not(x))
     for source, target in (("float32", "int32"), ("float32", "uint32"), ("int32", "float32"), ("int32", "uint32")):
@@ -82,6 +90,11 @@ def calls() -> dict[str, tuple[str, Callable[[Any, Any], Any]]]:
             lambda x, y, name=name, constant=constant: tirx.Select(x > 1e9, _called(name, constant, y, whole=True), y),
         )
     return found
+
+
+def _zero(x: Any) -> Any:
+    """0 with the sign of x."""
+    return _called("copysign", tirx.FloatImm("float32", 0.0), x)
 
 
 def _operand(kind: str, y: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,10 @@ def _resized(x: Any, mode: str, **how: Any) -> Any:
     return torch.nn.functional.interpolate(x[None], mode=mode, **how)
 
 
+def _like_itself(x: Any) -> Any:
+    return (x != x) + 2 * (x == x) + 4 * (x <= x) + 8 * (x >= x) + 16 * (x < x)
+
+
 def _put(x: Any, where: Any, value: Any) -> Any:
     x = x.clone()
     x[where] = value
@@ -146,6 +151,7 @@ def arithmetic() -> dict[str, Expression]:
         "float16": lambda x, i, j, k, b, n: (x.half() * 2 + n).float(),
         "logical": lambda x, i, j, k, b, n: torch.logical_and(x, n) ^ torch.logical_or(n, b),
         "isfinite": lambda x, i, j, k, b, n: torch.isnan(x / n) | torch.isinf(x / n),
+        "like itself": lambda x, i, j, k, b, n: _like_itself(torch.where(b, x, torch.nan)),
         "signs": lambda x, i, j, k, b, n: n.sign() + x.sign() + x.neg() + n.neg() + x.round() + x.frac(),
         "softmax": lambda x, i, j, k, b, n: x.softmax(1) + x.log_softmax(2) + torch.logsumexp(x, 1, True),
     }
@@ -178,6 +184,27 @@ def in_parts() -> dict[str, Expression]:
 
     return {
         "sampled": lambda x, i, j, k, b, n: functional.grid_sample(x[None], x[None, :, :, :2] / 2, align_corners=False),
+        "sampled volumes": lambda x, i, j, k, b, n: torch.cat(
+            [
+                functional.grid_sample(
+                    x[None, None], x[None, :, :, :3, None].expand(1, 4, 5, 3, 3) * k[..., :1, None], *how
+                )
+                for how in itertools.product(("bilinear", "nearest"), ("zeros", "border", "reflection"), (False, True))
+            ]
+        ),
+        "largest of any size": lambda x, i, j, k, b, n: torch.cat(
+            [one.flatten() for one in functional.adaptive_max_pool2d(n.float(), (3, 4), return_indices=True)]
+        ),
+        "largest of any volume": lambda x, i, j, k, b, n: functional.adaptive_max_pool3d(x[None], (3, 2, 6)),
+        "largest of volumes": lambda x, i, j, k, b, n: functional.max_pool3d(x[None], 3, 2, 1, ceil_mode=True),
+        "of dilated volumes": lambda x, i, j, k, b, n: torch.cat(
+            [one.flatten() for one in functional.max_pool3d(x[None], 2, 1, 1, (1, 3, 2), return_indices=True)]
+        ),
+        "signs": lambda x, i, j, k, b, n: (
+            torch.copysign(x, -x.flip(0)) + torch.copysign(n, -0.0) + torch.signbit(-(n.float())) + torch.signbit(n)
+        ),
+        "without NaN": lambda x, i, j, k, b, n: torch.fmax(torch.where(b, x, torch.nan), x - n) + torch.fmin(n, n * 2),
+        "powers of two": lambda x, i, j, k, b, n: torch.exp2(x) + torch.exp2(n),
         "antialiased": lambda x, i, j, k, b, n: _resized(x, "bilinear", size=(3, 4), antialias=True),
         "antialiased cubic": lambda x, i, j, k, b, n: _resized(x, "bicubic", scale_factor=(0.6, 1.4), antialias=True),
         "pooled to any size": lambda x, i, j, k, b, n: functional.adaptive_avg_pool2d(x, (3, 4)),

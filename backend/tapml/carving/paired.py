@@ -107,8 +107,7 @@ def paired(run: Run, oracle: Iterable[Seen], outputs: list[str]) -> dict[str, Pa
     # A view has the values of what it shows.
     for value in (value for node in run.graph.kernel_nodes for value in node.outputs):
         own = run.arrays[value]
-        is_float = own.dtype.kind == "f" or own.dtype.name == "bfloat16"
-        if (claim := _nearest(value, own, kinds.get((own.size, is_float), []))) is not None:
+        if (claim := _nearest(value, own, kinds.get((own.size, _is_float(own)), []))) is not None:
             claims.setdefault(claim.candidate.said, []).append(claim)
         let_go([own])
     found = {
@@ -131,7 +130,8 @@ def strangers(run: Run, among: Run, jumps: Callable[[Node], bool]) -> list[tuple
     `among` need not have what only outputs of integers are made of: a model in detail gives floating-point values.
 
     What an operator gives that `jumps` tells nothing where the other run has what it takes in other last places: it
-    chose otherwise between what is nearly equal. Nor does what is made of that.
+    chose otherwise between what is nearly equal. Nor does what is made of that. An integer may lie within one of the
+    other run's operators, where none of its values is it: if it is wrong, so is the number that is made of it.
     """
     # Nearly all are the same to the last bit: there are thousands of either where a loop is written out.
     known = {(array.dtype, digest(array)) for array in among.arrays.values()}
@@ -158,9 +158,13 @@ def strangers(run: Run, among: Run, jumps: Callable[[Node], bool]) -> list[tuple
                 continue
             if of_excused or (node.kind is NodeKind.KERNEL and jumps(node) and any(map(moved, node.inputs))):
                 excused.add(value)
-            elif node.kind is NodeKind.KERNEL:
+            elif node.kind is NodeKind.KERNEL and _is_float(run.arrays[value]):
                 found.append((node, value))
     return found
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
 def _behind_floats(run: Run) -> list[Node]:

@@ -108,17 +108,15 @@ class Tolerances:
 
     def of_model(self, runs: Sequence[Run], tests: Sequence[CarvedTest]) -> dict[str, Any]:
         """How far the model's outputs move when every operator is off by a random share of its own tolerance: those of
-        the first step, and where there are states, of all, for what is off in a state is off in the next step. What an
-        output may differ by itself is the least that is allowed: a share of it, of few elements, may round to nothing.
-        """
+        all steps, for all are judged by it, whatever their sizes, and what is off in a state is off in the next step.
+        What an output may differ by itself is the least that is allowed: a share of it, of few elements, may round to
+        nothing."""
         bounds = {(test.step, test.node): test.tolerances for test in tests}
         random = np.random.default_rng(1)
 
-        moving = runs if self._reference.model.states else runs[:1]
-
         def moves() -> Iterator[np.ndarray]:
             """What each value that may differ is moved by; where no bound says what that is, as shares of it."""
-            for run in moving:
+            for run in runs:
                 for node in run.graph.kernel_nodes:
                     for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
                         array = run.arrays[value]
@@ -126,7 +124,7 @@ class Tolerances:
                             share = shares(array.shape, random)
                             yield share if bound.bound is None else share * self._allowed(bound, array)
 
-        chosen = {run.number: choices(run.graph, run.arrays.get) for run in moving}
+        chosen = {run.number: choices(run.graph, run.arrays.get) for run in runs}
         # What is chosen from need be no output.
         sources = {(number, choice.source): choice for number, of in chosen.items() for choice in of.values()}
         apart = [0.0]
@@ -147,11 +145,11 @@ class Tolerances:
                     current[value] = self._platform.tensor(noisy(array, by))
 
         with ahead(moves()) as made:
-            disturbed = self._reference.again(moving, after=disturb)
+            disturbed = self._reference.again(runs, after=disturb)
         found = worst(
             [
                 agreement(_without(outputs, chosen[run.number]), _without(run.outputs, chosen[run.number]))
-                for outputs, run in zip(disturbed, moving, strict=True)
+                for outputs, run in zip(disturbed, runs, strict=True)
             ]
         )
         found = Agreement(found.cosine, float(np.max([found.max_abs_error, *apart])))
@@ -161,7 +159,7 @@ class Tolerances:
                 "it has no tolerance at these inputs, give others"
             )
         cosine = 1.0 - max(1e-6, 4.0 * (1.0 - found.cosine)) if np.isfinite(found.cosine) else 1.0 - 1e-6
-        own = worst([self._of_outputs(run, bounds) for run in moving])
+        own = worst([self._of_outputs(run, bounds) for run in runs])
         return {
             "cosine": max(min(cosine, own.cosine), 0.99),
             "max_abs_error": max(4.0 * found.max_abs_error, own.max_abs_error),

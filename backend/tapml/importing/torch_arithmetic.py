@@ -47,6 +47,9 @@ _JOINED: Mapping[str, Callable[..., Any]] = {
     "__rshift__": op.right_shift,
     "atan2": op.atan2,
 }
+_OF_NAN = (op.equal, op.not_equal, op.less_equal, op.greater_equal)
+"""Which tell NaN by comparing it with itself."""
+
 _FORMS = ("Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "default")
 
 _FUNCTIONS = (
@@ -105,6 +108,9 @@ def _joined(function: Callable[..., Any], node: Any, importer: Any) -> Any:
     if function is op.divide and "float" not in dtype:
         dtype = "float32"
     a, b = (as_tensor(importer, found, dtype) for found in importer.retrieve_args(node)[:2])
+    if left is right and "float" in dtype and function in _OF_NAN:
+        unlike = emit(op.isnan(a))  # TVM takes it that a number is like itself
+        return unlike if function is op.not_equal else emit(op.logical_not(unlike))
     return emit(function(a, _scaled(importer, b, node.kwargs.get("alpha", 1), dtype)))
 
 

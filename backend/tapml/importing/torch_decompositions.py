@@ -9,6 +9,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tapml.importing.torch_signs import SIGNS
+from tapml.importing.torch_windows import WINDOWS
+
 Decomposition = Callable[..., Any]
 """As the operator; NotImplemented where it is to be left whole."""
 
@@ -20,11 +23,11 @@ _BETTER_IN_PARTS = frozenset({"elu.default", "grid_sampler_2d.default"})
 
 
 def own() -> dict[Any, Decomposition]:
-    """The decompositions of this file, by the operator."""
+    """The decompositions of this file, and of `torch_signs.py` and `torch_windows.py`, by the operator."""
     import torch
 
     table: dict[Any, Decomposition] = {}
-    for name, function in _OWN.items():
+    for name, function in {**_OWN, **SIGNS, **WINDOWS}.items():
         package, operator, *overload = name.split(".")
         packet = getattr(getattr(torch.ops, package), operator, None)
         for found in overload or (packet.overloads() if packet is not None else ()):

@@ -21,7 +21,7 @@ from tapml.operators.program import Expression
 
 _BUILTINS = {
     **{name: name for name in ("acos", "acosh", "asin", "atan", "atanh", "ceil", "cosh", "exp", "exp2", "floor")},
-    **{name: name for name in ("log", "log2", "round", "sinh", "sqrt", "trunc", "atan2", "pow")},
+    **{name: name for name in ("log", "log2", "round", "sinh", "sqrt", "trunc", "pow")},
     **{"fabs": "abs", "rsqrt": "inverseSqrt", "nearbyint": "round"},
 }
 """WGSL's functions, by the program's; every other one is declared by the kernel."""

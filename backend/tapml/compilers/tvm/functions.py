@@ -4,6 +4,7 @@ TVM writes such calls as C has them (`atanhf`, `x != x`), or refuses them for fl
 that WGSL has, or that of a function below, before TVM's code generator sees it; `declared` adds those that are called.
 
 sin, cos and tan are among them: of WGSL's, nothing is promised beyond pi, and drivers differ by as much as 1 there.
+So is atan2, of which nothing is promised where its first number is 0: a driver has pi for atan2(-0, 1).
 """
 
 from __future__ import annotations
@@ -29,6 +30,21 @@ fn tapml_asinh(x : f32) -> f32 {
   let found = select(
     tapml_log1p(size + size * size / (1.0f + sqrt(size * size + 1.0f))), log(size) + 0.6931472f, size > 1e9f);
   return select(found, -found, x < 0.0f);
+}
+""",
+    "atan2": """\
+// WGSL promises nothing of its own where y is 0. The signs of both decide, those of zeros as well.
+fn tapml_atan2(y : f32, x : f32) -> f32 {
+  let above = abs(y);
+  let beside = abs(x);
+  let large = max(above, beside);
+  var angle = 0.0f;
+  if (large > 0.0f) {
+    angle = atan(min(above, beside) / large);
+  }
+  angle = select(angle, 1.5707964f - angle, above > beside);
+  angle = select(angle, 3.1415927f - angle, (bitcast<u32>(x) & 0x80000000u) != 0u);
+  return bitcast<f32>(bitcast<u32>(angle) | (bitcast<u32>(y) & 0x80000000u));
 }
 """,
     "copysign": """\
