@@ -23,8 +23,8 @@ SOME: dict[str, Case] = {
 }
 EDGES: dict[str, Case] = {
     **{f"{rows} rows": case(rows, 32, 97, 16) for rows in (31, 32, 33, 63, 64, 65, 129)},
-    **{f"{keys} keys": case(20, 16, keys, 16) for keys in (1, 2, 3, 4, 5, 31, 32, 33, 64, 65)},
-    **{f"of {inner}": case(20, inner, 40, 12) for inner in (1, 3, 4, 5, 31, 63, 64, 65, 129, 257)},
+    **{f"{keys} keys": case(20, 16, keys, 16) for keys in (2, 3, 4, 5, 31, 32, 33, 64, 65)},
+    **{f"of {inner}": case(20, inner, 40, 12) for inner in (3, 4, 5, 31, 63, 64, 65, 129, 257)},
     **{f"values of {width}": case(20, 16, 40, width) for width in (5, 9, 31, 64, 65, 130, 257)},
 }
 

@@ -7,12 +7,15 @@ Queries are read where they lie: what invocations of a subgroup read of them is 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 
 from tapml.compilers.native.attended import Attended
-from tapml.compilers.native.attending import Attending
+from tapml.compilers.native.attending import Attending, guarded
 from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
 from tapml.compilers.native.factors import last
+
+_BRANCHES = re.compile(r"&&|\|\||\b(if|for|while)\b")
 
 _ROWS, _KEYS = 64, 32
 """Of a workgroup, and of a tile."""
@@ -105,18 +108,38 @@ class Tiles(Attending):
         yield "  }"
         yield "  workgroupBarrier();"
         yield "}"
-        # No branches: with sixteen of them software takes minutes, too.
+        yield from self._in_a_loop() if _BRANCHES.search(self._score()) else self._one_by_one()
+        yield "workgroupBarrier();"
+
+    def _one_by_one(self) -> Iterable[str]:
+        """What becomes of each score."""
+        keys = range(_EACH)
         for j in keys:
             yield f"let key_{j} = at + {self._key(j)};"
             yield f"let seen_{j} = min(key_{j}, end - 1);"
             for c, row in enumerate(self._rows_of_scores):
                 found = f"score(batch, row_{c}, seen_{j}, found_{c}_{j})"
-                inside = f"row + {row} < {self._rows} && key_{j} < end"
+                inside = f"(row + {row} < {self._rows}) & (key_{j} < end)"
                 yield (
                     f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4] = "
                     f"select({LOWEST}, {found}, {inside});"
                 )
+
+    def _in_a_loop(self) -> Iterable[str]:
+        """What may take branches: with sixteen of them software compiles for minutes."""
+        shape, keys = self._shape, range(_EACH)
+        for c, row in enumerate(self._rows_of_scores):
+            for j in keys:
+                place = f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4]"
+                yield f"{place} = found_{c}_{j};"
         yield "workgroupBarrier();"
+        own = f"score_part[line * {self._stride} + j / 4][j % 4]"
+        seen = f"score(batch, min(row + line, {last(self._rows)}), min(at + j, end - 1), {own})"
+        yield f"for (var n = index; n < {shape.rows * shape.keys}; n += {LANES}) {{"
+        yield f"  let line = n / {shape.keys};"
+        yield f"  let j = n % {shape.keys};"
+        yield f"  {own} = select({LOWEST}, {seen}, row + line < {self._rows} && at + j < end);"
+        yield "}"
 
     def _key(self, j: int) -> str:
         return f"(key + {j * self._beside})" if j else "key"
@@ -164,4 +187,20 @@ class Tiles(Attending):
             for n, component in enumerate("xyzw"):
                 yield f"  mixed_{c} = fma(vec4<f32>(p_{c}.{component}), v_{n}, mixed_{c});"
             yield f"  sum_{c} += (p_{c}.x + p_{c}.y) + (p_{c}.z + p_{c}.w);"
+        yield "}"
+
+    def _stored(self) -> Iterable[str]:
+        """In a loop over rows, once: sums are put into arrays for that."""
+        shape, count = self._shape, self._shape.own_rows
+        for name, kind, of in (("mixed", "vec4<f32>", "mixed"), ("sums", "f32", "sum")):
+            yield f"var {name} = array<{kind}, {count}>({', '.join(f'{of}_{c}' for c in range(count))});"
+        yield f"for (var c = 0; c < {count}; c++) {{"
+        yield f"  let line = own + c * {shape.row_groups};"
+        yield f"  if (row + line < {self._rows}) {{"
+        for n, component in enumerate("xyzw"):
+            column = f"lane * 4{f' + {n}' if n else ''}"
+            given = f"batch, row + line, {column}, highest[line], sums[c], mixed[c].{component}"
+            guard = "" if self._width == 4 * shape.fours else f"{column} < {self._width}"
+            yield from guarded(guard, [f"finish({given});"], "    ")
+        yield "  }"
         yield "}"
