@@ -68,8 +68,7 @@ class Attending(AttentionHooks):
             *numbered(group, times_text(self._batches, "row_tiles", shape.splits)),
             f"let split = tile % {shape.splits};" if shape.splits > 1 else "",
             f"let row_tile = tile / {shape.splits};" if shape.splits > 1 else "let row_tile = tile;",
-            "let batch = row_tile / row_tiles;",
-            f"let row = row_tile % row_tiles * {rows};",
+            *self._placed(),
             *self._range(),
             "",
             *self._begun(),
@@ -139,6 +138,11 @@ class Attending(AttentionHooks):
     def _query(self) -> int:
         """Vectors of a row of queries."""
         return -(-self._shape.inner // 4)
+
+    def _placed(self) -> Iterable[str]:
+        """Which batch and rows a workgroup has."""
+        yield "let batch = row_tile / row_tiles;"
+        yield f"let row = row_tile % row_tiles * {self._shape.rows};"
 
     def _memory(self) -> Iterable[str]:
         """Of a workgroup, beside what is put together in the end."""

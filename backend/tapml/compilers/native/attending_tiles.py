@@ -23,6 +23,8 @@ _EACH = 4
 """Keys of an invocation."""
 _DEPTH = 32
 """How far along keys a step goes."""
+_AT_ONCE = 8
+"""Rows whose bounds are read together."""
 _FILLED = 250
 """Workgroups that fill a large device twice over."""
 
@@ -69,6 +71,32 @@ class Tiles(Attending):
         yield f"var<workgroup> partial : array<f32, {LANES}>;"
         yield f"var<workgroup> highest : array<f32, {shape.rows}>;"
         yield f"var<workgroup> factor : array<f32, {shape.rows}>;"
+
+    def _placed(self) -> Iterable[str]:
+        if not self._made.last:
+            yield from super()._placed()
+            return
+        yield "// The last rows, which see the most keys, come first: those that end last are short."
+        yield f"let batch = row_tile % ({self._batches});"
+        yield f"let row = (row_tiles - 1 - row_tile / ({self._batches})) * {self._shape.rows};"
+
+    def _range(self) -> Iterable[str]:
+        """What the bounds of several rows read is on its way together."""
+        made, keys = self._made, self._count(self._made.scores.columns)
+        if not made.first and not made.last:
+            yield from super()._range()
+            return
+        yield f"var begin = {keys};"
+        yield "var end = 0;"
+        yield f"for (var r = row; r < row + {self._shape.rows}; r += {_AT_ONCE}) {{"
+        for n in range(_AT_ONCE):
+            line = f"min(r{f' + {n}' if n else ''}, {last(self._rows)})"
+            yield f"  let low_{n} = {f'first_of(batch, {line})' if made.first else '0'};"
+            yield f"  let high_{n} = {f'last_of(batch, {line})' if made.last else last(keys)};"
+        for n in range(_AT_ONCE):
+            yield f"  begin = min(begin, select(low_{n}, 0, low_{n} > high_{n}));"
+            yield f"  end = max(end, select(high_{n} + 1, {keys}, low_{n} > high_{n}));"
+        yield "}"
 
     def _begun(self) -> Iterable[str]:
         shape = self._shape
