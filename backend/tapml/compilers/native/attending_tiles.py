@@ -17,28 +17,29 @@ from tapml.compilers.native.factors import last
 
 _BRANCHES = re.compile(r"&&|\|\||\b(if|for|while)\b")
 
-_ROWS, _KEYS = 64, 32
-"""Of a workgroup, and of a tile."""
+_ROWS, _ROWS_OF_A_MASK = 64, 32
+"""Of a workgroup; and where some rows see fewer keys than others, so that workgroups take longer than others."""
+_KEYS = 32
+"""Of a tile."""
 _EACH = 4
 """Keys of an invocation."""
 _DEPTH = 32
 """How far along keys a step goes."""
-_AT_ONCE = 8
-"""Rows whose bounds are read together."""
 _FILLED = 250
 """Workgroups that fill a large device twice over."""
 
 
 def tiles_of(shape: Shape, made: Attended, rows: int, batch: int) -> Shape | None:
     """For so many rows and batches: None where they are too few, or where more is done with queries than to read them.
-    Of 24 heads of 1,024 rows and keys of 128 it takes an H200 633 us, with 16 rows a workgroup 1,100; with fewer
-    workgroups than fill it, it takes longer."""
+    Of 24 heads of 1,024 rows and keys of 128 it takes an H200 633 us, with 16 rows a workgroup 1,100; where no row sees
+    those behind it 393, with 64 rows 559, with 16 622; with fewer workgroups than fill it, it takes longer."""
     query = made.scores.left
     while query.kind == "cast":
         (query,) = query.operands
-    if batch * -(-rows // _ROWS) < _FILLED or query.kind != "load":
+    most = _ROWS_OF_A_MASK if made.first or made.last else _ROWS
+    if batch * -(-rows // most) < _FILLED or query.kind != "load":
         return None
-    found = dataclasses.replace(shape, rows=_ROWS, keys=_KEYS)
+    found = dataclasses.replace(shape, rows=most, keys=_KEYS)
     return found if found.parts == 1 else None  # there is no memory to put parts together
 
 
@@ -79,24 +80,6 @@ class Tiles(Attending):
         yield "// The last rows, which see the most keys, come first: those that end last are short."
         yield f"let batch = row_tile % ({self._batches});"
         yield f"let row = (row_tiles - 1 - row_tile / ({self._batches})) * {self._shape.rows};"
-
-    def _range(self) -> Iterable[str]:
-        """What the bounds of several rows read is on its way together."""
-        made, keys = self._made, self._count(self._made.scores.columns)
-        if not made.first and not made.last:
-            yield from super()._range()
-            return
-        yield f"var begin = {keys};"
-        yield "var end = 0;"
-        yield f"for (var r = row; r < row + {self._shape.rows}; r += {_AT_ONCE}) {{"
-        for n in range(_AT_ONCE):
-            line = f"min(r{f' + {n}' if n else ''}, {last(self._rows)})"
-            yield f"  let low_{n} = {f'first_of(batch, {line})' if made.first else '0'};"
-            yield f"  let high_{n} = {f'last_of(batch, {line})' if made.last else last(keys)};"
-        for n in range(_AT_ONCE):
-            yield f"  begin = min(begin, select(low_{n}, 0, low_{n} > high_{n}));"
-            yield f"  end = max(end, select(high_{n} + 1, {keys}, low_{n} > high_{n}));"
-        yield "}"
 
     def _begun(self) -> Iterable[str]:
         shape = self._shape
