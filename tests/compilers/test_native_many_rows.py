@@ -31,8 +31,9 @@ EDGES: dict[str, Case] = {
 
 @pytest.fixture
 def filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One workgroup is enough."""
+    """One workgroup is enough, however many of its rows are none."""
     monkeypatch.setattr("tapml.compilers.native.attending_tiles._FILLED", 1)
+    monkeypatch.setattr("tapml.compilers.native.attending_tiles._MOST_ROWS", 100)
 
 
 def tiled(suite: Suite) -> int:
@@ -49,8 +50,9 @@ def test_many_rows_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert tiled(suite) == len(SOME)
 
 
-def test_where_there_are_few_workgroups_they_have_fewer_rows(tmp_path: Path) -> None:
-    assert tiled(carved({"a prompt": SOME["a prompt"]}, tmp_path)) == 0
+def test_where_there_are_few_workgroups_or_rows_a_workgroup_has_fewer(tmp_path: Path) -> None:
+    few: dict[str, Case] = {"few": case(64, 8, 8, 16, heads=124), "rows": case(33, 8, 8, 16, heads=250)}
+    assert tiled(carved({**few, "enough": case(64, 8, 8, 16, heads=125)}, tmp_path)) == 1
 
 
 @pytest.mark.slow

@@ -255,7 +255,17 @@ class Attending(AttentionHooks):
         yield turn
         yield f"  most = max(most, score_part[line * {shape.keys} + j]);"
         yield "}"
-        yield "partial[index] = most;"
+        yield from self._now(each, "most")
+        yield turn
+        yield f"  let n = line * {shape.keys} + j;"
+        yield "  score_part[n] = select(0.0, exp(score_part[n] - now), at + j < end);"
+        yield "}"
+        yield "workgroupBarrier();"
+
+    def _now(self, each: int, most: str) -> Iterable[str]:
+        """The greatest score of a row so far, of `each` invocations that have the text `most` for it, and what sums are
+        scaled by for it."""
+        yield f"partial[index] = {most};"
         yield "workgroupBarrier();"
         yield "var now = highest[line];"
         yield f"for (var n = 0; n < {each}; n++) {{"
@@ -267,19 +277,18 @@ class Attending(AttentionHooks):
         yield "  factor[line] = scale;"
         yield "  highest[line] = now;"
         yield "}"
-        yield turn
-        yield f"  let n = line * {shape.keys} + j;"
-        yield "  score_part[n] = select(0.0, exp(score_part[n] - now), at + j < end);"
-        yield "}"
-        yield "workgroupBarrier();"
+
+    def _scaled(self) -> Iterable[str]:
+        """What an invocation has of tiles before."""
+        for c, row in enumerate(self._own_rows):
+            yield f"mixed_{c} *= factor[{row}];"
+            yield f"sum_{c} *= factor[{row}];"
 
     def _mixed(self) -> Iterable[str]:
         """Several values are read before the first is added. Beyond the last key weights are 0, and the last is read
         again."""
         shape = self._shape
-        for c, row in enumerate(self._own_rows):
-            yield f"mixed_{c} *= factor[{row}];"
-            yield f"sum_{c} *= factor[{row}];"
+        yield from self._scaled()
         ahead = max(1, min(_AHEAD, shape.keys // shape.parts))
         yield f"for (var j = part; j < min({shape.keys}, end - at); j += {ahead * shape.parts}) {{"
         for n in range(ahead):

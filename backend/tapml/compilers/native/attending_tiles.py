@@ -27,17 +27,21 @@ _DEPTH = 32
 """How far along keys a step goes."""
 _FILLED = 250
 """Workgroups that fill a large device twice over."""
+_MOST_ROWS = 1.5
+"""Times the rows that there are that workgroups have at most."""
 
 
 def tiles_of(shape: Shape, made: Attended, rows: int, batch: int) -> Shape | None:
-    """For so many rows and batches: None where they are too few, or where more is done with queries than to read them.
+    """For so many rows and batches: None where they are too few, where too many of a workgroup's rows would be none, or
+    where more is done with queries than to read them.
     Of 24 heads of 1,024 rows and keys of 128 it takes an H200 633 us, with 16 rows a workgroup 1,100; where no row sees
     those behind it 393, with 64 rows 559, with 16 622; with fewer workgroups than fill it, it takes longer."""
     query = made.scores.left
     while query.kind == "cast":
         (query,) = query.operands
     most = _ROWS_OF_A_MASK if made.first or made.last else _ROWS
-    if batch * -(-rows // most) < _FILLED or query.kind != "load":
+    groups = -(-rows // most)
+    if batch * groups < _FILLED or groups * most > _MOST_ROWS * rows or query.kind != "load":
         return None
     found = dataclasses.replace(shape, rows=most, keys=_KEYS)
     return found if found.parts == 1 else None  # there is no memory to put parts together
@@ -165,18 +169,7 @@ class Tiles(Attending):
         yield turn
         yield f"  most = max(most, score_part[line * {self._stride} + j]);"
         yield "}"
-        yield "partial[index] = max(max(most.x, most.y), max(most.z, most.w));"
-        yield "workgroupBarrier();"
-        yield "var now = highest[line];"
-        yield f"for (var n = 0; n < {each}; n++) {{"
-        yield f"  now = max(now, partial[line * {each} + n]);"
-        yield "}"
-        yield "let scale = exp(highest[line] - now);"
-        yield "workgroupBarrier();"
-        yield "if (place == 0) {"
-        yield "  factor[line] = scale;"
-        yield "  highest[line] = now;"
-        yield "}"
+        yield from self._now(each, "max(max(most.x, most.y), max(most.z, most.w))")
         yield turn
         yield f"  let n = line * {self._stride} + j;"
         yield "  let seen = vec4<i32>(at + j * 4) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(end);"
@@ -187,9 +180,7 @@ class Tiles(Attending):
     def _mixed(self) -> Iterable[str]:
         """Four keys at a time."""
         shape = self._shape
-        for c, row in enumerate(self._own_rows):
-            yield f"mixed_{c} *= factor[{row}];"
-            yield f"sum_{c} *= factor[{row}];"
+        yield from self._scaled()
         yield f"for (var j = part; j < min({shape.keys}, end - at + 3) / 4; j += {shape.parts}) {{"
         for n in range(4):
             yield f"  let v_{n} = value4(batch, min(at + j * 4{f' + {n}' if n else ''}, end - 1), lane * 4);"
