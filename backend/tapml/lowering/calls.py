@@ -68,6 +68,11 @@ def shape_of(expression: Any) -> list[Any] | None:
     return [*shape.values] if isinstance(shape, relax.ShapeExpr) else None
 
 
+def axes_of(call: Any, rank: int) -> list[int]:
+    """That a reduction of a tensor of so many axes goes over."""
+    return [int(axis) % rank for axis in (range(rank) if call.attrs.axis is None else call.attrs.axis)]
+
+
 def same_sizes(one: Sequence[Any] | None, other: Sequence[Any] | None) -> bool:
     return one is not None and other is not None and len(one) == len(other) and all(map(structural_equal, one, other))
 

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, topi
 
-from tapml.lowering.calls import name_of, rewritten, shape_of, uses_of
+from tapml.lowering.calls import axes_of, name_of, rewritten, shape_of, uses_of
 
 
 @relax.expr_functor.mutator
@@ -25,7 +25,7 @@ class _Whole(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         shape = shape_of(root)
         if root is None or shape is None or str(root.ty.dtype) != "float32":
             return call
-        axes = [int(axis) % len(shape) for axis in (range(len(shape)) if call.attrs.axis is None else call.attrs.axis)]
+        axes = axes_of(call, len(shape))
 
         def mean_of_squares(data: Any) -> Any:
             squares = te.compute(data.shape, lambda *at: data(*at) * data(*at), name="squares")

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, topi
 
-from tapml.lowering.calls import name_of, rewritten, shape_of
+from tapml.lowering.calls import axes_of, name_of, rewritten, shape_of
 
 _MOST = 65504
 """The greatest float16."""
@@ -22,19 +22,21 @@ class _InFloat32(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         shape = shape_of(call.args[0]) if name in ("mean", "variance", "std") else None
         if shape is None or str(call.args[0].ty.dtype) != "float16":
             return call
-        axes = [int(axis) % len(shape) for axis in (range(len(shape)) if call.attrs.axis is None else call.attrs.axis)]
+        axes = axes_of(call, len(shape))
         sizes = [shape[axis] for axis in axes]
         # How many there are of a symbol is an argument of the kernel.
-        if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes) or math.prod(map(int, sizes)) <= _MOST:
+        if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
             return call
-        keepdims = bool(call.attrs.keepdims)
+        count, keepdims = math.prod(map(int, sizes)), bool(call.attrs.keepdims)
+        if count <= _MOST:
+            return call
 
         def computed(data: Any) -> Any:
-            numbers, count = topi.cast(data, "float32"), float(math.prod(map(int, sizes)))
+            numbers = topi.cast(data, "float32")
             if name == "mean":
-                return topi.cast(topi.sum(numbers, axes, keepdims) / count, "float16")
-            apart = numbers - topi.sum(numbers, axes, keepdims=True) / count
-            variance = topi.sum(apart * apart, axes, keepdims) / count
+                return topi.cast(topi.sum(numbers, axes, keepdims) / float(count), "float16")
+            apart = numbers - topi.sum(numbers, axes, keepdims=True) / float(count)
+            variance = topi.sum(apart * apart, axes, keepdims) / float(count)
             return topi.cast(variance if name == "variance" else topi.sqrt(variance), "float16")
 
         return self.builder_.call_te(computed, call.args[0], primfunc_name_hint=name)

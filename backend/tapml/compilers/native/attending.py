@@ -89,7 +89,7 @@ class Attending(AttentionHooks):
 
     def _factors(self) -> Iterable[str]:
         yield self._vector(self._left, 4)
-        yield self._vector(self._right, self._shape.depth)
+        yield self._vector(self._right, self._depth)
         yield self._vector(self._value, 4 * self._shape.fours)
 
     def _places(self) -> Iterable[str]:
@@ -144,11 +144,16 @@ class Attending(AttentionHooks):
         yield "let batch = row_tile / row_tiles;"
         yield f"let row = row_tile % row_tiles * {self._shape.rows};"
 
+    @property
+    def _depth(self) -> int:
+        """How far along queries and keys a step goes."""
+        return self._shape.depth
+
     def _memory(self) -> Iterable[str]:
         """Of a workgroup, beside what is put together in the end."""
         shape = self._shape
         yield f"var<workgroup> query_part : array<vec4<f32>, {shape.rows * self._query}>;"
-        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (shape.depth // 4 + 1)}>;"
+        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (self._depth // 4 + 1)}>;"
         yield f"var<workgroup> score_part : array<f32, {shape.rows * shape.keys}>;"
         yield f"var<workgroup> partial : array<f32, {LANES}>;"
         yield f"var<workgroup> highest : array<f32, {shape.rows}>;"
@@ -207,9 +212,16 @@ class Attending(AttentionHooks):
             yield "begin += split * share;"
             yield "end = min(end, begin + share);"
 
+    def _keys_brought(self) -> Iterable[str]:
+        """A part of the tile's keys, from `k` on, to workgroup memory."""
+        keys, vectors = self._shape.keys, self._depth // 4
+        key = f"min(at + n / {vectors}, end - 1)"
+        into = f"key_part[n / {vectors} * {vectors + 1} + n % {vectors}]"
+        return filled(f"{into} = right4(batch, {key}, k + n % {vectors} * 4);", keys * vectors)
+
     def _scores(self) -> Iterable[str]:
         shape = self._shape
-        keys, depth, vectors = shape.keys, shape.depth, shape.depth // 4
+        keys, depth, vectors = shape.keys, self._depth, self._depth // 4
         step = max(1, LANES // keys)
         """Rows beside each other that lanes have."""
         rows = [f"r + {c * step}" if c else "r" for c in range(shape.scores)]
@@ -217,11 +229,7 @@ class Attending(AttentionHooks):
         yield f"let key = index % {keys};"
         yield f"let r = index / {keys};"
         yield f"for (var k = 0; k < {shape.inner}; k += {depth}) {{"
-        key = f"min(at + n / {vectors}, end - 1)"
-        into = f"key_part[n / {vectors} * {vectors + 1} + n % {vectors}]"
-        yield from (
-            f"  {line}" for line in filled(f"{into} = right4(batch, {key}, k + n % {vectors} * 4);", keys * vectors)
-        )
+        yield from (f"  {line}" for line in self._keys_brought())
         yield "  workgroupBarrier();"
         inside = "" if shape.rows * keys >= LANES else f"r < {shape.rows}"
         for n in range(vectors):

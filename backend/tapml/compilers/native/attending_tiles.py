@@ -64,11 +64,6 @@ class Tiles(Attending):
         """Vectors of a row of scores."""
         return self._shape.keys // 4 + 1
 
-    def _factors(self) -> Iterable[str]:
-        yield self._vector(self._left, 4)
-        yield self._vector(self._right, self._depth)
-        yield self._vector(self._value, 4 * self._shape.fours)
-
     def _memory(self) -> Iterable[str]:
         shape = self._shape
         yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (self._depth // 4 + 1)}>;"
@@ -108,10 +103,7 @@ class Tiles(Attending):
         stride = vectors + 1
         yield from (f"var found_{c}_{j} = 0.0;" for c in rows for j in keys)
         yield f"for (var k = 0; k < {shape.inner}; k += {depth}) {{"
-        yield f"  for (var n = index; n < {shape.keys * vectors}; n += {LANES}) {{"
-        key = f"min(at + n / {vectors}, end - 1)"
-        yield f"    key_part[n / {vectors} * {stride} + n % {vectors}] = right4(batch, {key}, k + n % {vectors} * 4);"
-        yield "  }"
+        yield from (f"  {line}" for line in self._keys_brought())
         yield "  workgroupBarrier();"
         # A loop: written one by one they are a text that software takes minutes to compile.
         end = f"min({vectors}, {self._query} - k / 4)" if self._query % vectors else f"{vectors}"
@@ -135,18 +127,14 @@ class Tiles(Attending):
             for c, row in enumerate(self._rows_of_scores):
                 found = f"score(batch, row_{c}, seen_{j}, found_{c}_{j})"
                 inside = f"(row + {row} < {self._rows}) & (key_{j} < end)"
-                yield (
-                    f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4] = "
-                    f"select({LOWEST}, {found}, {inside});"
-                )
+                yield f"{self._own_score(row, j)} = select({LOWEST}, {found}, {inside});"
 
     def _in_a_loop(self) -> Iterable[str]:
         """What may take branches: with sixteen of them software compiles for minutes."""
         shape, keys = self._shape, range(_EACH)
         for c, row in enumerate(self._rows_of_scores):
             for j in keys:
-                place = f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4]"
-                yield f"{place} = found_{c}_{j};"
+                yield f"{self._own_score(row, j)} = found_{c}_{j};"
         yield "workgroupBarrier();"
         own = f"score_part[line * {self._stride} + j / 4][j % 4]"
         seen = f"score(batch, min(row + line, {last(self._rows)}), min(at + j, end - 1), {own})"
@@ -155,6 +143,10 @@ class Tiles(Attending):
         yield f"  let j = n % {shape.keys};"
         yield f"  {own} = select({LOWEST}, {seen}, row + line < {self._rows} && at + j < end);"
         yield "}"
+
+    def _own_score(self, row: str, j: int) -> str:
+        """Of a score of the invocation's."""
+        return f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4]"
 
     def _key(self, j: int) -> str:
         return f"(key + {j * self._beside})" if j else "key"

@@ -199,8 +199,6 @@ ENABLED = {"f16": "f16", "subgroup_matrix": "chromium_experimental_subgroup_matr
 
 WORKGROUP_MEMORY = 16384
 """Bytes of workgroup memory that every device has."""
-MOST_BINDINGS = 8
-"""Storage buffers that a kernel binds on every device."""
 
 GROUP = "@builtin(workgroup_id) group : vec3<u32>"
 GROUPS = "@builtin(num_workgroups) groups : vec3<u32>"

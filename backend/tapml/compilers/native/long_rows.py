@@ -49,7 +49,7 @@ def in_parts(found: Found, steps: Sequence[Step]) -> Found | None:
         stages.append(of_parts)
         waiting.append(of_all)
     program = dataclasses.replace(found.program, temporaries=(*found.program.temporaries, *temporaries))
-    return dataclasses.replace(found, program=program, stages=[*stages, *waiting], outputs=[*found.outputs])
+    return dataclasses.replace(found, program=program, stages=[*stages, *waiting])
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.eights import narrowed
 from tapml.compilers.native.factors import Factor, last
-from tapml.compilers.native.kernel import MOST_BINDINGS, WORKGROUP_MEMORY, Launch, Text, grid_of, times
+from tapml.compilers.native.kernel import WORKGROUP_MEMORY, Launch, Text, grid_of, times
 from tapml.compilers.native.product import ACCUMULATED, OWN_NAMES, Count, Hooks, Product, numbered, tiles
 from tapml.compilers.native.skinny import INVOCATIONS, WIDENED, added
 from tapml.compilers.native.stages import loads
 from tapml.compilers.native.words import bare
+from tapml.kernels.choice import DEFAULT_LIMITS
 from tapml.operators.program import Expression
 
 _NUMBERED = ("column", "begin", "vector", "one", "part", "a", "k")
@@ -67,6 +68,7 @@ def line_split_of(rows: int, columns: int, inner: int, each: int) -> LineSplit:
     return LineSplit(lanes, shared, vectors)
 
 
+_MOST_BINDINGS = DEFAULT_LIMITS["maxStorageBuffersPerShaderStage"]
 _AT_ONCE = WORKGROUP_MEMORY // (4 * INVOCATIONS)
 """Sums of all invocations that there is workgroup memory for."""
 _MANY = 2048
@@ -97,7 +99,8 @@ class LinesOfRight(Hooks):
         left, right = factors
         read = [str(load.value) for load in loads(left.value, *others)]
         self._lines = self._found_lines(right)
-        if self._lines is not None and (str(self._lines.load.value) in read or len({*read}) + 3 > MOST_BINDINGS):
+        bound = len({*read}) + 3  # the factor twice, and the output
+        if self._lines is not None and (str(self._lines.load.value) in read or bound > _MOST_BINDINGS):
             self._lines = None
         if self._lines is None:
             super()._bind(factors, *others)
