@@ -38,7 +38,6 @@ from tapml.compilers.native.ragged import (
     OWN_NAMES_OF_LINES,
     LinesOfRight,
     LineSplit,
-    line_split_of,
     ragged,
 )
 from tapml.compilers.native.rounded import rounded
@@ -112,12 +111,10 @@ def matmul(found: Found, chosen: Chosen | None = None, packed: Collection[str] |
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and (not hooks.right_along or _is_narrow(indices, made)):
         return [direct(found, indices, made, batch * columns)]
     if not isinstance(chosen, Split) and inner >= LEAST_OF_LINES:
-        of_lines = LinesOfRight(Text(found, found.entry_point, indices, OWN_NAMES_OF_LINES), made)
+        of_lines = LinesOfRight(Text(found, found.entry_point, indices, OWN_NAMES_OF_LINES), made, rows)
         if of_lines.lines is not None:
-            lines = (
-                chosen if isinstance(chosen, LineSplit) else line_split_of(rows, columns, inner, of_lines.lines.each)
-            )
-            return [ragged(of_lines, rows, lines, lambda *tile: _count(made, indices, *tile))]
+            shared_out = chosen if isinstance(chosen, LineSplit) else of_lines.split(columns, inner)
+            return [ragged(of_lines, rows, shared_out, lambda *tile: _count(made, indices, *tile))]
     eights_of_right = _by_eights(found, made, indices, rows)
     if isinstance(chosen, Split):
         split = chosen

@@ -1,9 +1,10 @@
-"""Products of few rows whose larger factor lies along the inner axis, in lines that begin anywhere: of an odd length,
-or cut out of longer ones.
+"""Products of few rows whose larger factor lies along the inner axis in lines: those that begin anywhere, of an odd
+length or cut out of longer ones, and whole vectors of several rows.
 
-Such a line is some elements, whole vectors of its buffer, and some elements again. Lines that begin at the same place
-of a vector, as every fourth or eighth does, go together: what is multiplied with a vector of each of them is the same,
-and is read element by element.
+A line that begins anywhere is some elements, whole vectors of its buffer, and some elements again. Lines that begin at
+the same place of a vector, as every fourth or eighth does, go together: what is multiplied with a vector of each of
+them is the same, and is read element by element. Lines of whole vectors all go together: with several rows, reading
+these for each line would take longer than reading the lines.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Lines:
     load: Expression
     each: int
     period: int
+    whole: bool
+    """Whether all lines are whole vectors."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,23 @@ def line_split_of(rows: int, columns: int, inner: int, each: int) -> LineSplit:
     return LineSplit(lanes, shared, vectors)
 
 
+def whole_line_split_of(rows: int, columns: int, inner: int, each: int, stored: bool) -> LineSplit:
+    """The same of lines of whole vectors, of two to eight rows, 384 to 8,192 points and columns. `stored`: whether
+    columns of float32 lie as float16."""
+    if columns < _MANY:
+        shared, lanes, most = 1, 8, 128
+        while lanes < most and 2 * lanes * each < inner:
+            lanes *= 2
+        return LineSplit(lanes, shared, 1)
+    if rows == 2:
+        return LineSplit(64 if inner < 4096 else 128, 2, 1)
+    if each == 8:
+        lanes = 32 if inner < 4096 else 64 if inner < 8192 else 128
+        return LineSplit(lanes if rows < 7 else lanes // 2, 2, 2)
+    lanes = 128 if rows <= 4 and inner >= 8192 else 64
+    return LineSplit(min(lanes, max(8, inner // 16)), 4 if rows <= 4 else 2, 2 if stored else 1)
+
+
 _MOST_BINDINGS = DEFAULT_LIMITS["maxStorageBuffersPerShaderStage"]
 _AT_ONCE = WORKGROUP_MEMORY // (4 * INVOCATIONS)
 """Sums of all invocations that there is workgroup memory for."""
@@ -76,36 +96,50 @@ _MANY = 2048
 
 
 class LinesOfRight(Hooks):
-    """The functions of a product whose larger factor is of lines: `left` of an element, `left4` of four, and where a
-    line begins in its buffer, `right_begin`."""
+    """The functions of a product of so many rows whose larger factor is of lines: `left` of an element, `left4` of
+    four, and where a line begins in its buffer, `right_begin`."""
 
-    def __init__(self, text: Text, found: Contraction) -> None:
+    def __init__(self, text: Text, found: Contraction, rows: int) -> None:
         self._lines: Lines | None = None
+        self._rows = rows
+        self._is_stored = False
+        """Whether columns of float32 lie as float16."""
         super().__init__(text, found)
 
     @property
     def lines(self) -> Lines | None:
-        """None where the factor does not lie so, or lies in whole vectors."""
+        """None where the factor does not lie so, or in whole vectors that too few rows are multiplied with."""
         return self._lines
+
+    def split(self, columns: int, inner: int) -> LineSplit:
+        """About the fastest way to share out so many lines."""
+        assert self._lines is not None
+        sizes = self._rows, columns, inner, self._lines.each
+        return whole_line_split_of(*sizes, self._is_stored) if self._lines.whole else line_split_of(*sizes)
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of the factor's buffer: as vectors, and as elements."""
+        """Of the factor's buffer: as vectors, and as elements, which it is not bound as where lines are whole."""
         assert self._lines is not None
         access = self._text.accesses[str(self._lines.load.value)]
         return access.name, str(access.single)
 
     def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
         left, right = factors
-        read = [str(load.value) for load in loads(left.value, *others)]
+        read = {str(load.value) for load in loads(left.value, *others)}
         self._lines = self._found_lines(right)
-        bound = len({*read}) + 3  # the factor twice, and the output
-        if self._lines is not None and (str(self._lines.load.value) in read or bound > _MOST_BINDINGS):
-            self._lines = None
+        if self._lines is not None:
+            bound = len(read) + (2 if self._lines.whole else 3)  # the factor, or that twice, and the output
+            if str(self._lines.load.value) in read or bound > _MOST_BINDINGS:
+                self._lines = None
         if self._lines is None:
             super()._bind(factors, *others)
             return
         name = str(self._lines.load.value)
+        if self._lines.whole:
+            super()._bind([left], *others)
+            self._text.bind(name, self._lines.each)
+            return
         for buffer in self._buffers:
             if buffer in read:
                 self._text.bind(buffer)
@@ -129,12 +163,22 @@ class LinesOfRight(Hooks):
         rest = place.without(own.variable).without(inner.variable)
         if along != 1 or across < 1 or any(self._indices.depends(rest, axis.variable) for axis in (own, inner)):
             return None
-        if across % 4 == 0 and rest.divisible(4) and isinstance(inner.extent, int) and inner.extent % 4 == 0:
-            return None  # by fours
         each = _EACH[buffer.dtype]
-        return Lines(load, each, each // math.gcd(across, each))
+
+        def in_vectors(of: int) -> bool:
+            size = inner.extent
+            return across % of == 0 and rest.divisible(of) and isinstance(size, int) and size % of == 0
+
+        self._is_stored = buffer.name in self._text.found.stored
+        # Two rows with columns of float32 that lie as float16 are no faster so.
+        if self._rows >= (3 if self._is_stored else 2) and in_vectors(each):
+            return Lines(load, each, 1, whole=True)
+        return None if in_vectors(4) else Lines(load, each, each // math.gcd(across, each), whole=False)
 
     def _vector(self, factor: Factor, step: int) -> str:
+        assert self._lines is not None
+        if factor.name == "left" and self._lines.whole:
+            return super()._vector(factor, step)
         writer = self._writer()
         if factor.name == "left":
             self._single(writer, factor)
@@ -142,7 +186,6 @@ class LinesOfRight(Hooks):
             four = ", ".join(f"left(batch, row, k{f' + {n}' if n else ''})" for n in range(4))
             writer.line(f"return vec4<f32>({four});")
         else:
-            assert self._lines is not None
             writer.lines.append("// Where in the buffer a column begins.")
             writer.lines.append("fn right_begin(batch : i32, column : i32) -> i32 {")
             self._decoded(writer, factor.batch, "batch")
@@ -162,7 +205,7 @@ def ragged(hooks: LinesOfRight, rows: int, split: LineSplit, count: Count) -> La
     """The dispatch of a product of so many rows, of lines; `count` says how many workgroups of a tile it takes."""
     found = hooks.lines
     assert found is not None
-    product, period, lanes = hooks.product(1), found.period, split.lanes
+    product, period, lanes = hooks.product(found.each if found.whole else 1), found.period, split.lanes
     groups = INVOCATIONS // lanes
     # So many columns have all places of a vector between them: of one workgroup, or of several.
     width, parts = split.columns * max(groups, period), max(1, period // groups)
@@ -180,12 +223,7 @@ def ragged(hooks: LinesOfRight, rows: int, split: LineSplit, count: Count) -> La
         *_columns(split, found, product),
         *(f"var {name} = 0.0;" for name in sums),
         *_turns(hooks, split, found, range(rows)),
-        "if (lane < head) {",
-        *(f"  {line}" for line in _singly(hooks, split, "lane", range(rows))),
-        "}",
-        f"if (tail + lane < {product.inner}) {{",
-        *(f"  {line}" for line in _singly(hooks, split, "tail + lane", range(rows))),
-        "}",
+        *([] if found.whole else _ends(hooks, split, product.inner, range(rows))),
         "",
         "let slot = index;",
         *_together(split, found, rows),
@@ -193,10 +231,13 @@ def ragged(hooks: LinesOfRight, rows: int, split: LineSplit, count: Count) -> La
     each = "each column" if split.columns == 1 else f"{split.columns} columns"
     comment = (
         f"Each workgroup computes {groups * split.columns} columns of all {rows} rows. {lanes} invocations share\n"
-        f"the inner axis of {each}, and add up what they have in workgroup memory.\n"
-        f"Columns begin anywhere in vectors of {found.each}: what is before their first whole one, and behind\n"
-        "the last, is read by itself."
+        f"the inner axis of {each}, and add up what they have in workgroup memory."
     )
+    if not found.whole:
+        comment += (
+            f"\nColumns begin anywhere in vectors of {found.each}: what is before their first whole one, and behind\n"
+            "the last, is read by itself."
+        )
     shared = [f"var<workgroup> part_{n} : array<f32, {INVOCATIONS}>;" for n in range(min(len(sums), _AT_ONCE))]
     helpers = f"{ACCUMULATED}\n{WIDENED}" if found.each == 8 else ACCUMULATED
     launch = hooks.launch(product, shared, lines, comment, (group, grid), INVOCATIONS, helpers=helpers)
@@ -217,6 +258,10 @@ def _columns(split: LineSplit, found: Lines, product: Product) -> Iterable[str]:
         yield f"let column_{n} = select(column_0, {other}, {other} < {product.columns});"
     for n in range(split.columns):
         yield f"let begin_{n} = right_begin(batch, column_{n});"
+    if found.whole:
+        yield f"let vectors = {inner} / {each};"
+        yield from (f"let vector_{n} = begin_{n} / {each};" for n in range(split.columns))
+        return
     yield f"let head = min(({each} - begin_0 % {each}) % {each}, {inner});"
     yield f"let vectors = ({inner} - head) / {each};"
     yield f"let tail = head + vectors * {each};"
@@ -244,13 +289,21 @@ def _turns(hooks: LinesOfRight, split: LineSplit, found: Lines, rows: Iterable[i
 def _multiplied(found: Lines, split: LineSplit, at: str, vector: str, rows: Iterable[int]) -> Iterable[str]:
     halves = ("first_four({})", "last_four({})") if found.each == 8 else ("{}",)
     at = f"({at})" if " " in at else at
-    yield f"let k_{vector} = head + {at} * {found.each};"
+    yield f"let k_{vector} = {'' if found.whole else 'head + '}{at} * {found.each};"
     for row in rows:
         for number, half in enumerate(halves):
             yield f"let a{vector}_{row}_{number} = left4(batch, {row}, k_{vector}{_plus(4 * number)});"
             for n in range(split.columns):
                 name, four = f"sum_{row}_{n}", half.format(f"b{vector}_{n}")
                 yield f"{name} = accumulated({name}, a{vector}_{row}_{number}, {four});"
+
+
+def _ends(hooks: LinesOfRight, split: LineSplit, inner: str, rows: range) -> Iterable[str]:
+    """What is before the first whole vector of the columns, and behind the last."""
+    for condition, k in ("lane < head", "lane"), (f"tail + lane < {inner}", "tail + lane"):
+        yield f"if ({condition}) {{"
+        yield from (f"  {line}" for line in _singly(hooks, split, k, rows))
+        yield "}"
 
 
 def _singly(hooks: LinesOfRight, split: LineSplit, k: str, rows: Iterable[int]) -> Iterable[str]:
