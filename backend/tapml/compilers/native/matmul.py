@@ -110,7 +110,7 @@ def matmul(found: Found, chosen: Chosen | None = None, packed: Collection[str] |
     hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS), four_columns=None)
     if rows == 1 and batch > 1 and inner <= MOST_TERMS and (not hooks.right_along or _is_narrow(indices, made)):
         return [direct(found, indices, made, batch * columns)]
-    if not isinstance(chosen, Split) and inner >= LEAST_OF_LINES:
+    if not isinstance(chosen, Split) and inner >= LEAST_OF_LINES and hooks.right_along:
         of_lines = LinesOfRight(Text(found, found.entry_point, indices, OWN_NAMES_OF_LINES), made, rows)
         if of_lines.lines is not None:
             shared_out = chosen if isinstance(chosen, LineSplit) else of_lines.split(columns, inner)
