@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
 from tapml.importing.model import Intermediate
 from tapml.importing.onnx_run import OnnxRuntime
+from tapml.importing.torch_detail import exactly
 from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store
 
 
@@ -332,3 +333,85 @@ def test_what_rounding_explains_of_a_number_is_that_of_an_array_of_one() -> None
         assert number.times(np.array(moved)) == array.times(np.array([moved])) > 0
         number.add(np.array(moved))
         array.add(np.array([moved]))
+
+
+def coarse(model: ImportedModel, said: str) -> Callable[[bool], Iterator[Intermediate]]:
+    """The values of a model's oracles, of which the first is off by more than rounding in one of them."""
+    assert model.intermediates
+
+    def values(second: bool) -> Iterator[Intermediate]:
+        assert model.intermediates
+        for number, name, array in model.intermediates(second):
+            off = said in name and not second
+            yield number, name, array * np.float32(1 + 1e-4) if off else array
+
+    assert any(said in name for _, name, _ in model.intermediates(False))
+    return values
+
+
+def test_what_pytorch_computes_coarsely_is_no_fault_of_an_import(tmp_path: Path) -> None:
+    """Its convolutions of many channels are off by more than what is simulated. Here it is a norm, on any processor."""
+    right = exported(tmp_path, Small())
+    assert checked(dataclasses.replace(right, intermediates=coarse(right, "'layer_norm'"))) == []
+    alone = dataclasses.replace(right, intermediates=coarse(right, "'layer_norm'"), second=None, in_detail=None)
+    doubts = checked(alone, keep_disagreeing=True)
+    assert "'layer_norm'" in doubts[0]
+
+
+def test_a_wrong_operator_is_found_by_both_oracles_of_a_torch_program(tmp_path: Path) -> None:
+    right, wrong = exported(tmp_path, Small()), exported(tmp_path, Small(epsilon=1e-6))
+    steps = [dataclasses.replace(w, expected=r.expected) for w, r in zip(wrong.steps, right.steps, strict=True)]
+    of_both = dataclasses.replace(
+        wrong, steps=steps, intermediates=right.intermediates, second=right.second, in_detail=None, again=None
+    )
+    doubts = checked(of_both, keep_disagreeing=True)
+    assert "layer_norm" in doubts[0]
+
+
+class Branches(nn.Module):
+    """What all branches read is more than a kernel may bind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(4) for _ in range(4))
+        for norm in self.norms:
+            nn.init.normal_(norm.running_mean, std=0.3)
+            nn.init.normal_(norm.weight, 1.0, 0.3)
+            nn.init.normal_(norm.bias, std=0.3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one, two, three, four = self.norms
+        y = functional.relu(one(self.first(x)) + two(self.second(x)) + three(x))
+        return four(y) + y
+
+
+def test_kernels_that_end_within_an_operator_of_the_oracle_are_in_no_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there would be too many buffers, a batch normalization may be two kernels."""
+    monkeypatch.setattr("tapml.lowering.fuse.MOST_BUFFERS", 6)
+    x = torch.randn(1, 4, 6, 6, generator=torch.Generator().manual_seed(1))
+    torch.export.save(torch.export.export(Branches().eval(), (x,)), tmp_path / "branches.pt2")
+    np.savez(tmp_path / "x.npz", x=x.numpy())
+    model = import_model(str(tmp_path / "branches.pt2"), input_files=[tmp_path / "x.npz"])
+    suite = carve(model, tmp_path / "branches.suite", name="branches")
+    assert suite.doubts == []
+    assert any(name.endswith("multiply") for name in suite.kernels), "none ends before it adds"
+
+
+def test_pytorch_computes_exactly(tmp_path: Path) -> None:
+    random = torch.Generator().manual_seed(0)
+    x, w = torch.randn(1, 48, 9, 9, generator=random), torch.randn(16, 48, 3, 3, generator=random)
+    with torch.no_grad():
+        wanted = functional.conv2d(x.double(), w.double()).float()
+        with exactly():
+            assert torch.equal(functional.conv2d(x, w), wanted)
+            y = x.clone()
+            assert torch.equal(y.relu_(), y)  # written in place
+            assert (y >= 0).all()
+            assert functional.softmax(x.half(), 1, dtype=torch.float32).dtype == torch.float32
+            assert (x.half() * 3).dtype == torch.float16
+            assert x.argmax(1).dtype == torch.int64
+        assert not torch.equal(functional.conv2d(x, w), wanted)

@@ -51,3 +51,9 @@ def test_all_own_functions_call_only_what_there_is() -> None:
 def test_a_function_that_wgsl_has_not_is_named() -> None:
     with pytest.raises(SpellingError, match=r"TVM writes lgammaf\(\.\.\.\), a function that WGSL has not"):
         spelled("y = lgammaf(x);", set())
+
+
+def test_many_conditions_are_asked_for_together() -> None:
+    few, many = ("".join(f"if (((i < {n}i) && (j < 4i))) {{ y = x; }}\n" for n in range(count)) for count in (8, 24))
+    assert spelled(few, set()) == few
+    assert spelled(many, set()) == many.replace("&&", "&")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.carving.by_operator import ByOperator
+from tapml.carving.by_operator import ByOperator, Held
 from tapml.carving.grouped import Group
 from tapml.carving.oracle import Comparison, OracleComparison
 from tapml.carving.paired import strangers
@@ -20,6 +21,7 @@ from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
+from tapml.importing.model import Intermediate
 from tapml.lowering.lower import Model
 from tapml.memory import give_back
 from tapml.operators.program import OperatorProgram
@@ -74,23 +76,34 @@ def _by_operator(opened: Prepared, runs: Sequence[Run], folder: Path) -> tuple[d
         return none, []
     by_operator = ByOperator(opened.reference, opened.models, model.oracle, folder)
     try:
-        held = by_operator.held(runs, model.intermediates(False))
+        held = _held(by_operator, opened, runs, model.intermediates)
     except InputError:  # what gives the outputs need not give what is between
         return none, []
     wrong = held.wrong
-    if wrong and (other := _asked_second(opened, runs)) is not None:
-        # What only one of two oracles gives is that one's own: ONNX Runtime has kernels that are coarse.
-        _, asked = other
-        try:
-            again = by_operator.held(asked, model.intermediates(True))
-        except InputError:
-            again = held
-        wrong = {name: said for name, said in wrong.items() if name in again.wrong}
     if not wrong and held.unclear and model.in_detail is not None and _turns(opened, runs) <= _MOST_TURNS:
         wrong = _in_detail(runs, opened.models, model.in_detail, folder)
     listed_first = [f"{said}; {_wrong_import(model)}" for said in [*wrong.values()][:1]]
     more = [f"{len(wrong) - 1} more operators give other values than {model.oracle}"] if len(wrong) > 1 else []
     return {"operators": {"held": held.operators, "of": held.of}}, [*listed_first, *more]
+
+
+def _held(
+    by_operator: ByOperator,
+    opened: Prepared,
+    runs: Sequence[Run],
+    values: Callable[[bool], Iterable[Intermediate]],
+    *,
+    choosing_together: bool = True,
+) -> Held:
+    """What only one of two oracles gives is that one's own: ONNX Runtime and PyTorch have kernels that are coarse.
+    `values`: those of the first, or of the second (true). Raises InputError where the first gives none."""
+    held = by_operator.held(runs, values(False), choosing_together=choosing_together)
+    if held.wrong and (other := _asked_second(opened, runs)) is not None:
+        _, asked = other
+        with contextlib.suppress(InputError):
+            again = by_operator.held(asked, values(True), choosing_together=choosing_together)
+            held.wrong = {name: said for name, said in held.wrong.items() if name in again.wrong}
+    return held
 
 
 def _in_detail(
@@ -105,13 +118,23 @@ def _in_detail(
     except InputError:  # as one graph it can be imported, in pieces it need not be
         return {}
     who = model.oracle or "the oracle"
-    wrong = ByOperator(opened.reference, opened.models, who, folder).held(detailed, [], choosing_together=False).wrong
-    if wrong:
+    by_operator = ByOperator(opened.reference, opened.models, who, folder)
+    if wrong := _held(by_operator, opened, detailed, lambda _: [], choosing_together=False).wrong:
         return wrong
+    found = _strangers(runs, models, detailed)
+    if found:
+        # Where more would be too many buffers for a kernel, one may end within an operator of the oracle's.
+        with contextlib.suppress(InputError):
+            opened = prepared(model, *lowered_with_documents(model, fusing=False))
+            found = _strangers(runs, models, opened.reference.record(opened.graphs))
+    return found
+
+
+def _strangers(runs: Sequence[Run], models: Mapping[Graph, Model], others: Sequence[Run]) -> dict[str, str]:
     no_other = "which nothing in the model gives"
     return {
         value: f"{node.kernel} (node {node.id}) gives {run.graph.values[value].name}, {no_other}"
-        for run, other in zip(runs, detailed, strict=True)
+        for run, other in zip(runs, others, strict=True)
         for node, value in strangers(run, other, partial(_jumps, models[run.graph]))
     }
 

@@ -37,13 +37,15 @@ class Prepared:
     reference: ReferenceRun
 
 
-def lowered_with_documents(model: ImportedModel, accepts: Accepts | None = None) -> tuple[Lowered, dict[str, str]]:
+def lowered_with_documents(
+    model: ImportedModel, accepts: Accepts | None = None, *, fusing: bool = True
+) -> tuple[Lowered, dict[str, str]]:
     """With the names of the model's file, and its states. `accepts`: which moves are read in place, by default none.
-    Raises InputError for what cannot be carved."""
+    `fusing` as of `lower`. Raises InputError for what cannot be carved."""
     count = len(model.input_names)
     beside = {name: (other.module, len(other.input_names)) for name, other in model.beside.items()}
     functions = model.specialized or ONE
-    lowered = lower_functions(model.module, count, model.symbols, model.names, functions, beside, accepts)
+    lowered = lower_functions(model.module, count, model.symbols, model.names, functions, beside, accepts, fusing)
     return _named(lowered, model), lowered.documents()
 
 

@@ -20,7 +20,7 @@ from tapml.importing.model import Array, Functions, ImportedModel, Intermediate,
 from tapml.importing.named import with_names
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_constants import compute_constants
-from tapml.importing.torch_detail import in_detail, intermediates
+from tapml.importing.torch_detail import exactly, in_detail, intermediates, outputs_exactly
 from tapml.importing.torch_export import decomposed, load
 from tapml.importing.torch_fixes import converters, known
 from tapml.importing.torch_widened import NOTE, widened
@@ -135,17 +135,23 @@ def import_program(
         )
         return dataclasses.replace(found, functions=functions)
 
-    def run_in_detail() -> Iterator[Intermediate]:
+    def between(second: bool) -> Iterator[Intermediate]:
         assert expected is not None
         try:
-            yield from intermediates(program, steps, written, expected)
+            yield from intermediates(program, steps, written, expected, exact=second)
         except Exception as error:  # as below
             raise InputError(f"PyTorch could not run the model in detail: {reason(error)}") from error
 
-    def between(second: bool) -> Iterable[Intermediate]:
-        if second or expected is None:
-            raise InputError("nothing but PyTorch runs an exported program")
-        return run_in_detail()
+    def second() -> tuple[str, list[list[Array]]]:
+        try:
+            if detailed:
+                found = outputs_exactly(functional, steps, written)
+            else:
+                with exactly():
+                    found = _run(program, steps, [spec.name for spec in specs], written)
+        except Exception as error:  # as below
+            raise InputError(f"PyTorch could not run the model in float64: {reason(error)}") from error
+        return f"{oracle}, each operator in float64", found
 
     if weighted:
         progress("running the model in PyTorch")
@@ -181,6 +187,7 @@ def import_program(
         oracle=oracle,
         oracle_missing=missing,
         again=lambda: _run(program, steps, [spec.name for spec in specs], written),
+        second=None if expected is None else second,
         intermediates=None if detailed or expected is None else between,
         in_detail=None if detailed else closer,
         provenance={**provenance, "notes": [*provenance.get("notes", ()), *notes]},

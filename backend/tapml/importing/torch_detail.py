@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +29,48 @@ class Detail:
     steps: list[RawStep]
 
 
+def exactly() -> AbstractContextManager[Any]:
+    """Within it PyTorch computes each operator in float64, of what it is given, and rounds what comes out once: its own
+    kernels, those of convolutions above all, are off by more than an import may be."""
+    import torch
+    from torch.utils import _pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def wide(value: Any) -> Any:
+        return value.double() if isinstance(value, torch.Tensor) and value.dtype in narrow else value
+
+    def rounded(plain: Any, exact: Any) -> Any:
+        return exact.to(plain.dtype) if isinstance(plain, torch.Tensor) and plain.dtype in narrow else plain
+
+    narrow = (torch.float32, torch.float16)
+
+    class Exactly(TorchDispatchMode):  # type: ignore[misc]  # torch has no types
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = function(*args, **(kwargs or {}))
+            given = _pytree.tree_leaves((args, kwargs))
+            if any(argument.alias_info is not None for argument in function._schema.arguments):
+                return found  # it writes what it is given, or gives it back
+            if not any(wide(value) is not value for value in given):
+                return found
+            arguments, named = _pytree.tree_map(wide, (args, kwargs or {}))
+            try:
+                return _pytree.tree_map(rounded, found, function(*arguments, **named))
+            except Exception:  # it has no float64, or wants the dtype that it is told
+                return found
+
+    return Exactly()
+
+
 def intermediates(
-    program: Any, steps: Sequence[RawStep], written: Sequence[str], expected: Sequence[Sequence[Array]]
+    program: Any,
+    steps: Sequence[RawStep],
+    written: Sequence[str],
+    expected: Sequence[Sequence[Array]],
+    *,
+    exact: bool = False,
 ) -> Iterator[Intermediate]:
     """What each node of a program, as it was exported, gives in each step. `written`: the buffers and inputs that it
-    writes, which come first among the `expected` outputs of each step."""
+    writes, which come first among the `expected` outputs of each step. `exact`: computed `exactly`."""
     import torch
 
     left: dict[str, Array] = {}
@@ -40,7 +79,8 @@ def intermediates(
         interpreter = _interpreter(program.graph_module)
         interpreter.args_iter = iter(_arguments(program, {**step.arrays, **left}, written))
         for node in program.graph_module.graph.nodes:
-            with torch.no_grad():
+            # Not longer: what takes the values may compute with PyTorch, too.
+            with torch.no_grad(), exactly() if exact else contextlib.nullcontext():
                 result = interpreter.env[node] = interpreter.run_node(node)
             for unused in interpreter.user_to_last_uses.get(node, ()):
                 del interpreter.env[unused]
@@ -77,6 +117,18 @@ def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str])
     ]
     expected = [[_array(env[node]) for node in nodes] for env in found]
     return Detail([_said(node) for node in nodes], expected, begun)
+
+
+def outputs_exactly(functional: Any, steps: Sequence[RawStep], written: Sequence[str]) -> list[list[Array]]:
+    """What a program that was made `in_detail` gives in each step of that, computed `exactly`."""
+    import torch
+
+    found = []
+    for step in steps:
+        interpreter = _interpreter(functional.graph_module)
+        with torch.no_grad(), exactly():
+            found.append([_array(output) for output in interpreter.run(*_arguments(functional, step.arrays, written))])
+    return found
 
 
 def _interpreter(module: Any, **options: Any) -> Any:

@@ -40,6 +40,7 @@ def lower_functions(
     functions: Fixed = ONE,
     beside: Mapping[str, tuple[tvm.IRModule, int]] = MappingProxyType({}),
     accepts: Accepts | None = None,
+    fusing: bool = True,
 ) -> Lowered:
     """`lower`, once for each of `functions`, and of each module in `beside`, which has so many inputs and nothing else.
     Raises InputError as that does, and for a symbol that is not there."""
@@ -49,9 +50,9 @@ def lower_functions(
             raise InputError(f"function {name} is to have a fixed {min(unknown)}, which the model has not")
         fixed = relax.transform.BindSymbolicVars(dict(sizes), MAIN)(module) if sizes else module
         free = [symbol for symbol in symbols if symbol.name not in sizes]
-        made.add(name, lower(fixed, input_count, free, names, accepts), input_count)
+        made.add(name, lower(fixed, input_count, free, names, accepts, fusing), input_count)
     for name, (other, count) in beside.items():
-        made.add(name, lower(other, count, accepts=accepts), count)
+        made.add(name, lower(other, count, accepts=accepts, fusing=fusing), count)
     return made.lowered()
 
 

@@ -108,10 +108,12 @@ def lower(
     symbols: Sequence[Symbol] = (),
     names: Mapping[str, str] = MappingProxyType({}),
     accepts: Accepts | None = None,
+    fusing: bool = True,
 ) -> Lowered:
     """Decompose, legalize and fuse `main`, then read the program off it.
 
-    What cannot be lowered where moves are read in place is lowered without.
+    What cannot be lowered where moves are read in place is lowered without. Without `fusing` each operator that others
+    are made of is one of the program's: its values are all that a fused one can give.
 
     `names`: variable of `main` -> the model's own name of that value, which the program's value has then. `accepts`:
     which moves are read in place (in_place.py); by default none is. Where it is given, operators make of one row what
@@ -123,8 +125,8 @@ def lower(
     """
     if accepts is not None:
         with contextlib.suppress(InputError):
-            return _lowered(module, input_count, symbols, names, accepts)
-    return _lowered(module, input_count, symbols, names, None)
+            return _lowered(module, input_count, symbols, names, accepts, fusing)
+    return _lowered(module, input_count, symbols, names, None, fusing)
 
 
 def _lowered(
@@ -133,6 +135,7 @@ def _lowered(
     symbols: Sequence[Symbol],
     names: Mapping[str, str],
     accepts: Accepts | None,
+    fusing: bool,
 ) -> Lowered:
     transform = relax.transform
     operators = tvm.ir.transform.Sequential(
@@ -162,7 +165,7 @@ def _lowered(
             if accepts is not None:
                 written = with_slices(written)
             legal = operators(specialized(written))
-            legal, fused = fuse(legal)
+            legal, fused = fuse(legal) if fusing else (legal, legal)
             lowered = kernels(fused)
             if accepts is not None:
                 lowered = with_moves_in_place(lowered, partial(_operators, input_count, symbols), accepts)

@@ -14,6 +14,9 @@ from tapml.compilers.native.product import NUMBERS, Count, Hooks, Kind, last_ste
 from tapml.compilers.native.tiles import DEPTH, Tile
 
 _VECTORS = DEPTH // 4
+_MANY_SUMS = 64
+"""Of an invocation, from which on one point of the inner axis after the other is multiplied, though both factors lie
+along it: what registers hold is read by multiplications that follow each other then."""
 _OF_GROUP = OF_GROUP // 4
 """Vectors of a group."""
 
@@ -227,7 +230,7 @@ def tiled(hooks: Hooks, tile: Tile, count: Count, kind: Kind = NUMBERS) -> Launc
         "  // What the next step multiplies is read meanwhile: a branch for the last step would wait for that.",
         f"  let next = {ahead};",
         *(f"  {line}" for part in parts for line in part.brought("next")),
-        *(_all_multiplied(tile, own, other, grouped=isinstance(hooks, ProductOfGroups))),
+        *(_all_multiplied(tile, own, other, kind, grouped=isinstance(hooks, ProductOfGroups))),
         "  workgroupBarrier();",
         *(f"  {line}" for part in parts for line in part.kept()),
         "  workgroupBarrier();",
@@ -265,10 +268,10 @@ def _offset(number: int) -> str:
     return f" + {number}" if number else ""
 
 
-def _all_multiplied(tile: Tile, left: _Part, right: _Part, *, grouped: bool) -> Iterable[str]:
+def _all_multiplied(tile: Tile, left: _Part, right: _Part, kind: Kind, *, grouped: bool) -> Iterable[str]:
     if grouped:
         return (_of_group(tile, left, right, group) for group in range(_VECTORS // _OF_GROUP))
-    return (_multiplied(tile, left, right, vector) for vector in range(_VECTORS))
+    return (_multiplied(tile, left, right, vector, kind) for vector in range(_VECTORS))
 
 
 @functools.lru_cache(maxsize=256)
@@ -289,15 +292,15 @@ def _of_group(tile: Tile, left: _Part, right: _Part, group: int) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int) -> str:
+def _multiplied(tile: Tile, left: _Part, right: _Part, vector: int, kind: Kind) -> str:
     """Lines of the loop, as one. They do not depend on where parts come from, so that products of one model have them
     in common."""
-    return "  " + "\n    ".join(_of_vector(tile, left, right, vector))
+    return "  " + "\n    ".join(_of_vector(tile, left, right, vector, kind))
 
 
-def _of_vector(tile: Tile, left: _Part, right: _Part, vector: int) -> Iterable[str]:
+def _of_vector(tile: Tile, left: _Part, right: _Part, vector: int, kind: Kind) -> Iterable[str]:
     yield "{"
-    if left.across or right.across:
+    if left.across or right.across or (kind is NUMBERS and tile.rows * tile.columns >= _MANY_SUMS):
         for q in range(4):
             yield from (f"  {line}" for part, own, short in ((left, "y", "a"), (right, "x", "b"))
                         for line in part.read(own, short, vector, q))  # fmt: skip

@@ -33,7 +33,7 @@ from tapml.processes import Shared
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc, functions of ours that it calls aside.
-_GENERATION = 21
+_GENERATION = 22
 
 _MANY_DIVISIONS = 64
 

@@ -39,6 +39,10 @@ _SHIFT = re.compile(r"(?<=<<|>>)(\s*)(?:u32\((\d+)i\)|(\d+)u\b)")
 _BY_ZERO = re.compile(r"(?<=[/%] )0[iu]\b")
 
 
+_MANY_CONDITIONS = 24
+"""Joined by `&&` in a text. SwiftShader may take a minute to compile as many as those of a convolution of four
+channels, each of which may decide alone; taken together (`&`), which asks for all of them, they take no time."""
+
 _OPENED = "{\n"
 """Where texts are taken apart."""
 
@@ -53,6 +57,8 @@ def spelled(wgsl: str, values: Iterable[float]) -> str:
     text, constant = _joined(map(_part, wgsl.split(_OPENED)), _OPENED)
     if constant:
         text = _without_constant_expressions(text)
+    if text.count(" && ") >= _MANY_CONDITIONS:
+        text = text.replace(" && ", " & ")  # TVM has each in parentheses
     text = declared(with_exact_constants(text, values))
     if unknown := list(unknown_calls(text)):
         raise SpellingError(f"TVM writes {unknown[0]}(...), a function that WGSL has not")
