@@ -39,7 +39,7 @@ _SHIFT = re.compile(r"(?<=<<|>>)(\s*)(?:u32\((\d+)i\)|(\d+)u\b)")
 _BY_ZERO = re.compile(r"(?<=[/%] )0[iu]\b")
 
 
-_MANY_CONDITIONS = 24
+_MANY_CONDITIONS = 20
 """Joined by `&&` in a text. SwiftShader may take a minute to compile as many as those of a convolution of four
 channels, each of which may decide alone; taken together (`&`), which asks for all of them, they take no time."""
 
