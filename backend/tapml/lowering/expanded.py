@@ -7,7 +7,7 @@ chain of such operators doubles with each of them, unless it is cut.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm
@@ -30,10 +30,8 @@ def cut(module: tvm.IRModule, fused: tvm.IRModule) -> tvm.IRModule | None:
     large = [found for function in fused.functions.values() if (found := _too_large(function, module))]
     if not large:
         return None
-    called = (called_by(function) for function in module.functions.values() if isinstance(function, relax.Function))
-    shared = Counter(name for names in called for name in names)
-    if several := {name for names, _ in large for name in names if shared[name] > 1}:
-        return _with_own(module, several)
+    if (apart := _apart(module, [name for names, _ in large for name in names])) is not None:
+        return apart
     module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
     for name in {at for _, at in large}:
         module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", OPAQUE))
@@ -130,8 +128,18 @@ class _Own(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         return tvm.ir.Call(call.op, [copy, *call.args[1:]], call.attrs, call.ty_args)
 
 
-def _with_own(module: tvm.IRModule, names: set[str]) -> tvm.IRModule:
-    mutator = _Own(module, names)
+def with_own(module: tvm.IRModule, fused: Sequence[Any]) -> tvm.IRModule | None:
+    """The module, in which each call of a PrimFunc of these fused operators has its own; None where each has."""
+    return _apart(module, [name for function in fused for name in called_by(function)])
+
+
+def _apart(module: tvm.IRModule, names: Iterable[str]) -> tvm.IRModule | None:
+    called = (called_by(function) for function in module.functions.values() if isinstance(function, relax.Function))
+    shared = Counter(name for found in called for name in found)
+    several = {name for name in names if shared[name] > 1}
+    if not several:
+        return None
+    mutator = _Own(module, several)
     for variable, function in module.functions.items():
         if isinstance(function, relax.Function):
             mutator.builder_.update_func(variable, mutator.visit_expr(function))

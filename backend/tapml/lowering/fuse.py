@@ -8,10 +8,14 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from tapml.lowering.expanded import OPAQUE, called_by, cut, same_again
+from tapml.lowering.expanded import OPAQUE, called_by, cut, same_again, with_own
 
 MOST_BUFFERS = 10
 """Storage buffers of one kernel: what Chromium allows on every GPU."""
+
+_INJECTIVE, _REDUCED = 2, 3
+"""TVM's patterns: of what is computed element by element at most; and of a sum, into which what it is of is fused, and
+which is fused into nothing."""
 
 
 @relax.expr_functor.mutator
@@ -51,28 +55,84 @@ def with_narrow_joins(module: tvm.IRModule) -> tvm.IRModule:
 def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, tvm.IRModule]:
     """A module that does the same, and TVM's FuseOps of it, of a module whose PrimFuncs have patterns.
 
-    Where a fused operator would have more buffers than a kernel may, the operator in it that has most of them stays by
-    itself; where its expressions would be larger than MOST_EXPANDED, one before they become so.
+    Where a fused operator would have more buffers than a kernel may, a branch of it that is computed element by element
+    is a kernel of its own, or, where that helps none, the operator in it that has most of them; where its expressions
+    would be larger than MOST_EXPANDED, one begins anew before they become so.
     """
     while True:
         fused = relax.transform.FuseOps()(module)
-        alone = {name for function in fused.functions.values() if (name := _widest(function, module)) is not None}
-        if not alone:
+        wide = [function for function in fused.functions.values() if _is_wide(function)]
+        if not wide:
             if (smaller := cut(module, fused)) is None:
                 return module, same_again(fused)
             module = smaller
-        for name in alone:
-            module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-            module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", OPAQUE))
+            continue
+        patterns: dict[str, int] = {}
+        for function in wide:
+            if (end := _branch(function, module)) is not None:
+                patterns[end] = _REDUCED
+            elif (alone := _widest(function, module)) is not None:
+                patterns[alone] = OPAQUE
+        if not patterns:
+            return module, same_again(fused)
+        if (apart := with_own(module, wide)) is not None:
+            module = apart
+            continue
+        module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+        for name, pattern in patterns.items():
+            module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", pattern))
+
+
+def _is_wide(function: Any) -> bool:
+    """Whether it is a fused operator with more buffers than a kernel may have."""
+    if not isinstance(function, relax.Function) or not function.attrs or "Primitive" not in function.attrs:
+        return False
+    outputs = function.ret_ty.fields if isinstance(function.ret_ty, relax.TupleType) else [function.ret_ty]
+    return len(function.params) + len(outputs) > MOST_BUFFERS
+
+
+def _branch(function: Any, module: tvm.IRModule) -> str | None:
+    """Of a fused operator that is too wide: the last PrimFunc of a branch that a kernel may compute, element by
+    element, whose result takes the place of most buffers. None where there is no such branch."""
+    calls = [
+        (binding.var, binding.value.args[0].name_hint, list(binding.value.args[1].fields))
+        for block in function.body.blocks
+        for binding in block.bindings
+        if getattr(getattr(binding.value, "op", None), "name", "") == "relax.call_tir"
+    ]
+    result = function.body.body
+    results = list(result.fields) if isinstance(result, relax.Tuple) else [result]
+    best, most = None, 0
+    for place, (variable, name, _) in enumerate(calls):
+        if any(variable.same_as(other) for other in results) or str(variable.ty.dtype) == "bool":
+            continue
+        own = _made_of(place, calls)
+        if any(int(module[calls[one][1]].attrs["op_pattern"]) > _INJECTIVE for one in own):
+            continue
+        others = [calls[one][2] for one in range(len(calls)) if one not in own]
+        read = {given for given in function.params if any(given.same_as(v) for one in own for v in calls[one][2])}
+        shared = {given for given in read if any(given.same_as(v) for values in others for v in values)}
+        inner = [calls[one][0] for one in own if one != place]
+        if any(v.same_as(value) for values in (*others, results) for value in values for v in inner):
+            continue  # more of it is read than its result
+        if len(read) < MOST_BUFFERS and len(read - shared) - 1 > most:
+            best, most = name, len(read - shared) - 1
+    return best
+
+
+def _made_of(place: int, calls: list[tuple[Any, str, list[Any]]]) -> set[int]:
+    """A call, by its place, and all that what it gives is made of."""
+    found, left = {place}, [place]
+    while left:
+        given = calls[left.pop()][2]
+        more = {n for n, (variable, _, _) in enumerate(calls) if any(variable.same_as(one) for one in given)} - found
+        found |= more
+        left += more
+    return found
 
 
 def _widest(function: Any, module: tvm.IRModule) -> str | None:
     """Of a fused operator that has too many buffers: the PrimFunc with most of them that may be fused yet."""
-    if not isinstance(function, relax.Function) or not function.attrs or "Primitive" not in function.attrs:
-        return None
-    outputs = function.ret_ty.fields if isinstance(function.ret_ty, relax.TupleType) else [function.ret_ty]
-    if len(function.params) + len(outputs) <= MOST_BUFFERS:
-        return None
     fusible = [name for name in sorted({*called_by(function)}) if int(module[name].attrs["op_pattern"]) != OPAQUE]
     # A bool must stay inside of a kernel: no buffer can hold it.
     bools = [name for name in fusible if any(str(found.dtype) == "bool" for found in module[name].params)]
