@@ -62,25 +62,31 @@ def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, tvm.IRModule]:
     while True:
         fused = relax.transform.FuseOps()(module)
         wide = [function for function in fused.functions.values() if _is_wide(function)]
-        if not wide:
-            if (smaller := cut(module, fused)) is None:
-                return module, same_again(fused)
-            module = smaller
-            continue
-        patterns: dict[str, int] = {}
-        for function in wide:
-            if (end := _branch(function, module)) is not None:
-                patterns[end] = _REDUCED
-            elif (alone := _widest(function, module)) is not None:
-                patterns[alone] = OPAQUE
-        if not patterns:
+        if patterns := _ends(wide, module):
+            # Of its own first, so that other calls stay as they are.
+            module = with_own(module, wide) or _with_patterns(module, patterns)
+        elif (smaller := cut(module, fused)) is None:
             return module, same_again(fused)
-        if (apart := with_own(module, wide)) is not None:
-            module = apart
-            continue
-        module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-        for name, pattern in patterns.items():
-            module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", pattern))
+        else:
+            module = smaller
+
+
+def _ends(wide: list[Any], module: tvm.IRModule) -> dict[str, int]:
+    """Patterns of PrimFuncs by which these fused operators become narrower."""
+    found: dict[str, int] = {}
+    for function in wide:
+        if (end := _branch(function, module)) is not None:
+            found[end] = _REDUCED
+        elif (alone := _widest(function, module)) is not None:
+            found[alone] = OPAQUE
+    return found
+
+
+def _with_patterns(module: tvm.IRModule, patterns: dict[str, int]) -> tvm.IRModule:
+    module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    for name, pattern in patterns.items():
+        module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", pattern))
+    return module
 
 
 def _is_wide(function: Any) -> bool:
@@ -104,7 +110,8 @@ def _branch(function: Any, module: tvm.IRModule) -> str | None:
     results = list(result.fields) if isinstance(result, relax.Tuple) else [result]
     best, most = None, 0
     for place, (variable, name, _) in enumerate(calls):
-        if any(variable.same_as(other) for other in results) or str(variable.ty.dtype) == "bool":
+        # No buffer can hold a bool; what gives several is none of these.
+        if any(variable.same_as(other) for other in results) or str(getattr(variable.ty, "dtype", "bool")) == "bool":
             continue
         own = _made_of(place, calls)
         if any(int(module[calls[one][1]].attrs["op_pattern"]) > _INJECTIVE for one in own):
