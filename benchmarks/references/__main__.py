@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import json
 import os
 import sys
@@ -19,7 +18,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ def _of_model(name: str, folder: Path) -> Iterator[Record]:
     doubts = _doubts(opened)
     yield Record(name, "none", "; ".join(doubts), "accused" if doubts else "right")
     between, second = right.intermediates, _second(name, right)
-    values = None if between is None else functools.cache(lambda of_second: [*between(of_second)])
+    values = None if between is None else cache(lambda of_second: [*between(of_second)])
     for said, wrong in wrong_ones:
         if wrong is None:
             continue

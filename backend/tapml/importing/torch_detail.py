@@ -36,23 +36,24 @@ def exactly() -> AbstractContextManager[Any]:
     from torch.utils import _pytree
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    def is_narrow(value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float16)
+
     def wide(value: Any) -> Any:
-        return value.double() if isinstance(value, torch.Tensor) and value.dtype in narrow else value
+        return value.double() if is_narrow(value) else value
 
     def rounded(plain: Any, exact: Any) -> Any:
-        return exact.to(plain.dtype) if isinstance(plain, torch.Tensor) and plain.dtype in narrow else plain
-
-    narrow = (torch.float32, torch.float16)
+        return exact.to(plain.dtype) if is_narrow(plain) else plain
 
     class Exactly(TorchDispatchMode):  # type: ignore[misc]  # torch has no types
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found = function(*args, **(kwargs or {}))
-            given = _pytree.tree_leaves((args, kwargs))
+            given = args, kwargs or {}
+            found = function(*given[0], **given[1])
             if any(argument.alias_info is not None for argument in function._schema.arguments):
                 return found  # it writes what it is given, or gives it back
-            if not any(wide(value) is not value for value in given):
+            if not any(map(is_narrow, _pytree.tree_leaves(given))):
                 return found
-            arguments, named = _pytree.tree_map(wide, (args, kwargs or {}))
+            arguments, named = _pytree.tree_map(wide, given)
             try:
                 return _pytree.tree_map(rounded, found, function(*arguments, **named))
             except Exception:  # it has no float64, or wants the dtype that it is told

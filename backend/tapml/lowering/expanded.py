@@ -7,7 +7,7 @@ chain of such operators doubles with each of them, unless it is cut.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -30,17 +30,26 @@ def cut(module: tvm.IRModule, fused: tvm.IRModule) -> tvm.IRModule | None:
     large = [found for function in fused.functions.values() if (found := _too_large(function, module))]
     if not large:
         return None
-    if (apart := _apart(module, [name for names, _ in large for name in names])) is not None:
-        return apart
+    apart = with_own(module, [name for names, _ in large for name in names])
+    return apart or with_patterns(module, {at: OPAQUE for _, at in large})
+
+
+def with_patterns(module: tvm.IRModule, patterns: Mapping[str, int]) -> tvm.IRModule:
+    """The module, whose PrimFuncs of these names have other patterns."""
     module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-    for name in {at for _, at in large}:
-        module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", OPAQUE))
+    for name, pattern in patterns.items():
+        module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", pattern))
     return module
+
+
+def is_fused(function: Any) -> bool:
+    """Whether FuseOps has made it of several operators."""
+    return isinstance(function, relax.Function) and bool(function.attrs) and "Primitive" in function.attrs
 
 
 def _too_large(function: Any, module: tvm.IRModule) -> tuple[list[str], str] | None:
     """Of a fused operator that is: the PrimFuncs that it calls, and the one to cut it at."""
-    if not isinstance(function, relax.Function) or not function.attrs or "Primitive" not in function.attrs:
+    if not is_fused(function):
         return None
     sizes: dict[Any, int] = {}
     calls: list[tuple[str, Any, list[Any]]] = []
@@ -128,12 +137,8 @@ class _Own(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         return tvm.ir.Call(call.op, [copy, *call.args[1:]], call.attrs, call.ty_args)
 
 
-def with_own(module: tvm.IRModule, fused: Sequence[Any]) -> tvm.IRModule | None:
-    """The module, in which each call of a PrimFunc of these fused operators has its own; None where each has."""
-    return _apart(module, [name for function in fused for name in called_by(function)])
-
-
-def _apart(module: tvm.IRModule, names: Iterable[str]) -> tvm.IRModule | None:
+def with_own(module: tvm.IRModule, names: Iterable[str]) -> tvm.IRModule | None:
+    """The module, in which each call of these PrimFuncs has its own; None where each has."""
     called = (called_by(function) for function in module.functions.values() if isinstance(function, relax.Function))
     shared = Counter(name for found in called for name in found)
     several = {name for name in names if shared[name] > 1}

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from tapml.lowering.expanded import OPAQUE, called_by, cut, same_again, with_own
+from tapml.lowering.expanded import OPAQUE, called_by, cut, is_fused, same_again, with_own, with_patterns
 
 MOST_BUFFERS = 10
 """Storage buffers of one kernel: what Chromium allows on every GPU."""
@@ -64,7 +64,8 @@ def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, tvm.IRModule]:
         wide = [function for function in fused.functions.values() if _is_wide(function)]
         if patterns := _ends(wide, module):
             # Of its own first, so that other calls stay as they are.
-            module = with_own(module, wide) or _with_patterns(module, patterns)
+            names = [name for function in wide for name in called_by(function)]
+            module = with_own(module, names) or with_patterns(module, patterns)
         elif (smaller := cut(module, fused)) is None:
             return module, same_again(fused)
         else:
@@ -82,16 +83,9 @@ def _ends(wide: list[Any], module: tvm.IRModule) -> dict[str, int]:
     return found
 
 
-def _with_patterns(module: tvm.IRModule, patterns: dict[str, int]) -> tvm.IRModule:
-    module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-    for name, pattern in patterns.items():
-        module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", pattern))
-    return module
-
-
 def _is_wide(function: Any) -> bool:
     """Whether it is a fused operator with more buffers than a kernel may have."""
-    if not isinstance(function, relax.Function) or not function.attrs or "Primitive" not in function.attrs:
+    if not is_fused(function):
         return False
     outputs = function.ret_ty.fields if isinstance(function.ret_ty, relax.TupleType) else [function.ret_ty]
     return len(function.params) + len(outputs) > MOST_BUFFERS

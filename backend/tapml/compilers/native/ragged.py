@@ -102,8 +102,6 @@ class LinesOfRight(Hooks):
     def __init__(self, text: Text, found: Contraction, rows: int) -> None:
         self._lines: Lines | None = None
         self._rows = rows
-        self._is_stored = False
-        """Whether columns of float32 lie as float16."""
         super().__init__(text, found)
 
     @property
@@ -115,7 +113,13 @@ class LinesOfRight(Hooks):
         """About the fastest way to share out so many lines."""
         assert self._lines is not None
         sizes = self._rows, columns, inner, self._lines.each
-        return whole_line_split_of(*sizes, self._is_stored) if self._lines.whole else line_split_of(*sizes)
+        if not self._lines.whole:
+            return line_split_of(*sizes)
+        return whole_line_split_of(*sizes, self._is_stored(self._lines.load))
+
+    def _is_stored(self, load: Expression) -> bool:
+        """Whether columns of float32 lie as float16."""
+        return str(load.value) in self._text.found.stored
 
     @property
     def names(self) -> tuple[str, str]:
@@ -169,9 +173,8 @@ class LinesOfRight(Hooks):
             size = inner.extent
             return across % of == 0 and rest.divisible(of) and isinstance(size, int) and size % of == 0
 
-        self._is_stored = buffer.name in self._text.found.stored
         # Two rows with columns of float32 that lie as float16 are no faster so.
-        if self._rows >= (3 if self._is_stored else 2) and in_vectors(each):
+        if self._rows >= (3 if self._is_stored(load) else 2) and in_vectors(each):
             return Lines(load, each, 1, whole=True)
         return None if in_vectors(4) else Lines(load, each, each // math.gcd(across, each), whole=False)
 
