@@ -28,6 +28,7 @@ from tapml.bounds.uncertain import (
     smallest_normal,
     unit,
 )
+from tapml.bounds.windows import evenly, windows_of
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
 
 CONFIDENCE = 3.0
@@ -219,10 +220,11 @@ class Run:
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start, off)
             product = Product(a.value, b.value, extents, axes, _call_axis(grid))
             value = product.sum()
+            sizes = functools.partial(self._sizes, grid, update, axes, product, (a.value, b.value))
             if self._rounding is not None:
-                rounded = self._rounding.sum(value, lambda: product.each(np.square).sum(), terms, dtype, products=True)
+                rounded = self._rounding.sum(value, functools.partial(sizes, power=2), terms, dtype, products=True)
                 return Uncertain(rounded + start)
-            size = product.each(self._converted.absolute).sum()
+            size = sizes(power=1)
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
                 off = self._products_off(a, b, extents, axes, _call_axis(grid))
@@ -246,6 +248,25 @@ class Run:
             error = off + accumulation_factor(terms) * unit(dtype) * peak
             error = np.where(~(peak < largest(dtype)) | np.isnan(error), np.inf, error)
         return Uncertain(value + start, error)
+
+    def _sizes(
+        self,
+        grid: Grid,
+        update: Expression,
+        axes: tuple[int, ...],
+        product: Product,
+        factors: tuple[np.ndarray, np.ndarray],
+        power: int,
+    ) -> np.ndarray:
+        """The sum of the sizes of a product's terms, or of their squares: of the terms as they are written, or as an
+        algorithm for windows has them, whichever is more. The product is not to be used any more."""
+        size = product.each(np.square if power == 2 else self._converted.absolute).sum()
+        variables = [*grid.ranges]
+        extents = {variable: len(values) for variable, values in grid.ranges.items()}
+        windows = windows_of(update, extents, [variables[axis] for axis in axes])
+        if windows is not None:
+            size = np.maximum(size, evenly(factors, windows, axes, power, _call_axis(grid)))
+        return size
 
     def _products_off(
         self, a: Uncertain, b: Uncertain, extents: list[int], axes: tuple[int, ...], apart: int | None
