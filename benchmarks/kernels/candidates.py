@@ -22,6 +22,7 @@ from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.skinny_integers import WordSplit
 from tapml.compilers.native.stored import read_as_float16, read_as_stored
 from tapml.compilers.native.tiles import TILES, Tile
+from tapml.compilers.native.winograd import WINOGRAD
 from tapml.compilers.tvm.compile import TVM
 from tapml.expressions import evaluate
 from tapml.kernels.bundle import CompiledKernel
@@ -108,8 +109,12 @@ def _prepared(candidate: Mapping[str, Any], weights: Mapping[int, int]) -> dict[
 
     launches = candidate["launches"]
     once = [number for number, launch in enumerate(launches) if is_fixed(launch)]
-    others = set[int]().union(*(written(launch) for number, launch in enumerate(launches) if number not in once))
-    once = [number for number in once if not others & {one.get("temporary") for one in launches[number]["operands"]}]
+    while True:
+        others = set[int]().union(*(written(launch) for number, launch in enumerate(launches) if number not in once))
+        pure = [one for one in once if not others & {read.get("temporary") for read in launches[one]["operands"]}]
+        if len(pure) == len(once):
+            break
+        once = pure
     kept = set[int]().union(*(written(launches[number]) for number in once))
     read = {one["argument"] for number in once for one in launches[number]["operands"] if "argument" in one}
     most = _MOST_KEPT * sum(weights[place] for place in read)
@@ -153,6 +158,7 @@ def _swept(operator: Operator, named: Pattern[str], work: Work) -> Iterator[dict
 
 
 def _templates(of_words: bool) -> Iterable[tuple[str, Any, int]]:
+    yield "winograd", partial(matmul, chosen=WINOGRAD), 256
     for splits in (1, 2, 3, 4, 8, 16):
         for tile in (*TILES, *LARGER_TILES):
             text = f"{tile.rows}x{tile.columns} x {tile.high}x{tile.wide}{f', {splits} parts' if splits > 1 else ''}"

@@ -35,6 +35,7 @@ from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.skinny_integers import WordSplit
 from tapml.compilers.native.staged import Template
 from tapml.compilers.native.tiles import TILES, Tile
+from tapml.compilers.native.winograd import WINOGRAD
 from tapml.compilers.native.words import Unknown
 from tapml.compilers.tvm.compile import TVM
 from tapml.kernels.bundle import CompiledKernel
@@ -186,9 +187,10 @@ class NativeSpace:
                 yield self._candidate(f"{DEFAULT}.matrices", fast)
         if by_hand(self._operator):
             return
-        of_words = has_words(self._operator)
+        of_words, windows = has_words(self._operator), blocks
         blocks = blocks and by_matrices
-        for kind in _kinds(tiles, lanes, vectors, of_rows, self.shape, blocks=blocks, of_words=of_words):
+        more = {"blocks": blocks, "of_words": of_words, "windows": windows}
+        for kind in _kinds(tiles, lanes, vectors, of_rows, self.shape, **more):
             for name, launches in kind.texts(partial(self._of_parameter, found)):
                 if (key := _texts(launches)) not in seen:
                     seen.add(key)
@@ -257,7 +259,7 @@ class NativeSpace:
 @functools.cache
 def _parameters() -> dict[str, _Parameter]:
     tiles = [dataclasses.replace(tile, splits=parts) for parts in SPLITS for tile in TILES]
-    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, blocks=True, of_words=True)
+    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, blocks=True, of_words=True, windows=True)
     return {one.name: one for kind in kinds for one in kind.parameters}
 
 
@@ -314,11 +316,14 @@ def _kinds(
     *,
     blocks: bool,
     of_words: bool,
+    windows: bool,
 ) -> Iterator[_Kind]:
     """Parameters, by what they are of: `lanes` and `vectors` of products of few rows, `of_rows` lanes of rows. `shape`:
     of the operator, where all of it is one product."""
     if tiles and (shape is None or shape.tiled):
         yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile), tile) for tile in tiles])
+    if windows:
+        yield _Kind([_Parameter("winograd", partial(matmul, chosen=WINOGRAD))])
     of_floats = dict.fromkeys((*BLOCKS, *chain(*BLOCKS_OF_BITS.values())))
     for some in (of_floats, BLOCKS_OF_PIECES, BLOCKS_OF_LEFT_PIECES) if blocks else ():
         yield _Kind([_Parameter(_name_of(one), partial(matmul, chosen=one), matrices=True) for one in some])

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from tapml.compilers.native.blocks import (
@@ -23,6 +23,7 @@ from tapml.compilers.native.contraction import Contraction, contraction
 from tapml.compilers.native.direct import MOST_TERMS, direct
 from tapml.compilers.native.dots import DOTS, EACH, ProductOfWords, of_words
 from tapml.compilers.native.eights import halves_of, narrowed
+from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.grouped import OWN_NAMES_OF_GROUPS, ProductOfGroups, grouped, kind_of
 from tapml.compilers.native.halves import HalvesOfIntegers, HalvesOfRight, ProductOfHalves
@@ -56,8 +57,9 @@ from tapml.compilers.native.split import MOST_BYTES, merged, parts_of
 from tapml.compilers.native.stages import loads
 from tapml.compilers.native.tiled import tiled
 from tapml.compilers.native.tiles import Tile, is_large, tile_of
+from tapml.compilers.native.winograd import Winograd, pays, steps, windows_of
 
-Chosen: TypeAlias = Tile | Split | LineSplit | WordSplit | Blocks
+Chosen: TypeAlias = Tile | Split | LineSplit | WordSplit | Blocks | Winograd
 """How a product is shared out."""
 
 
@@ -78,6 +80,10 @@ def matmul(found: Found, chosen: Chosen | None = None, packed: Collection[str] |
         return _of_groups(found, made, indices, shape, chosen)
     if made.dtype == "int32":
         return _of_words(found, made, indices, shape, chosen)
+    if isinstance(chosen, Winograd) or (chosen is None and packed is None):
+        fewer = _by_winograd(found, made, indices, shape, isinstance(chosen, Winograd))
+        if fewer is not None:
+            return fewer
     if found.matrices and min(rows, columns) > MOST_ROWS and inner >= SIDE:
         fast = _by_matrices(found, made, indices, (batch, rows, columns, inner), chosen, packed)
         if fast is not None:
@@ -129,6 +135,27 @@ def matmul(found: Found, chosen: Chosen | None = None, packed: Collection[str] |
     if split.eights and eights_of_right is not None:
         hooks = eights_of_right
     return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
+
+
+def _by_winograd(found: Found, made: Contraction, indices: Indices, shape: Shape, wanted: bool) -> list[Launch] | None:
+    """The dispatches of a convolution by fewer multiplications; None where there is none, or, unless it is `wanted`,
+    where that is estimated to take longer."""
+    windows = windows_of(found, made, indices)
+    halves = found.matrices and made.dtype == "float16"
+    if windows is None or (found.matrices and not halves):
+        return None
+    if not wanted and not pays(windows, (shape.batch, shape.rows, shape.columns, shape.inner), halves=halves):
+        return None
+    each = steps(found, made, indices, windows, "float16" if halves else "float32")
+    if each is None:
+        return None
+    launches = [*each.before]
+    for step, template in ((replace(each.products, matrices=halves), matmul), (each.output, elementwise)):
+        more = template(replace(step, part=found.part + len(launches)))
+        if more is None:
+            return None
+        launches += more
+    return launches
 
 
 def _is_narrow(indices: Indices, made: Contraction) -> bool:

@@ -54,29 +54,29 @@ def image(found: Found, indices: Indices, value: Expression, around: Around, spr
     own, inner = around.own, [*around.inner]
     if not own or not isinstance(own[-1].extent, int) or own[-1].extent % around.each:
         return None
-    sums = _sums(found, indices, value)
+    sums = sums_of(found, indices, value)
     axes: list[Index] = []
     places: list[Expression] = []
     values: dict[str, Expression] = {}
-    together: dict[str, tuple[int, Expression]] = {}
+    shared: dict[str, tuple[int, Expression]] = {}
     for axis in own[:-1] if not spread else ():
         for other in inner:
-            if (both := _together(axis, other, sums)) is not None:
+            if (both := together(axis, other, sums)) is not None:
                 extent, place, given = both
                 made = variable(f"{axis.variable}_p")
-                together[axis.variable] = extent, place
+                shared[axis.variable] = extent, place
                 values |= {name: made if one is None else one for name, one in given.items()}
                 inner.remove(other)
                 break
     for axis in (*around.batch, *inner, *own):
-        extent, place = together.get(axis.variable, (axis.extent, variable(axis.variable)))
+        extent, place = shared.get(axis.variable, (axis.extent, variable(axis.variable)))
         axes.append(Index(f"{axis.variable}_p", extent))
         places.append(place)
         values.setdefault(axis.variable, variable(f"{axis.variable}_p"))
     return Packed(tuple(axes), substituted(value, values), tuple(places))
 
 
-def _together(
+def together(
     axis: Index, other: Index, sums: Iterable[Polynomial]
 ) -> tuple[int, Expression, dict[str, Expression | None]] | None:
     """Two axes of which a factor knows nothing but one sum of multiples: how many numbers that is, its expression, and
@@ -110,7 +110,7 @@ def _times(found: Expression, by: int) -> Expression:
     return found if by == 1 else Expression("mul", "int64", (found, integer(by)))
 
 
-def _sums(found: Found, indices: Indices, value: Expression) -> list[Polynomial]:
+def sums_of(found: Found, indices: Indices, value: Expression) -> list[Polynomial]:
     """What a factor knows of its axes: where it reads, and the indices that it computes with. An axis in something else
     than a polynomial stands by itself."""
     places = [indices.flat(load.operands, found.buffers[str(load.value)].shape) for load in loads(value)]
