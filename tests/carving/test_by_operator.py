@@ -415,3 +415,35 @@ def test_pytorch_computes_exactly(tmp_path: Path) -> None:
             assert (x.half() * 3).dtype == torch.float16
             assert x.argmax(1).dtype == torch.int64
         assert not torch.equal(functional.conv2d(x, w), wanted)
+
+
+class Window(nn.Module):
+    """Reads around a grid of whole places, the outermost of which lie outside, as optical flow begins."""
+
+    def __init__(self, off: float = 0.0) -> None:
+        super().__init__()
+        self.off = off
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(12).to(torch.float32) - 2
+        grid = torch.stack(torch.meshgrid(places, places, indexing="xy"), -1)[None]
+        image = torch.cat([x, x])[None, None]
+        return functional.grid_sample(image, grid * 2 / 15 - 1 + self.off, align_corners=True)
+
+
+def test_what_is_computed_at_import_rounds_as_well(tmp_path: Path) -> None:
+    """The weights are 0 and 1: PyTorch's are 1e-6 away, for it is given -1/3 as a number of float32."""
+    right, wrong = exported(tmp_path, Window()), exported(tmp_path, Window(1e-6))
+    assert checked(right) == []
+    assert "x what rounding explains" in checked(mistaken(wrong, right), keep_disagreeing=True)[0]
+
+
+def test_what_is_computed_again_goes_over_no_step(tmp_path: Path) -> None:
+    model = exported(tmp_path, Window())
+    assert model.otherwise
+    computed = {name: array for name, array in model.parameters if name in model.otherwise.names}
+    assert {float(number) for array in computed.values() for number in array.flat} == {0, 1}
+    for others in model.otherwise.found():
+        for name, array in others.items():
+            away = np.abs(array - computed[name]).max()
+            assert 0 < away < 2e-5

@@ -104,7 +104,7 @@ class ByOperator:
         values: Values = {v: shared[v] if v in shared else platform.tensor(a) for v, a in given.items()}
         for node in group.nodes:
             platform.run_node(graph, node, values)
-        called = Called(model, graph, group, values)
+        called = Called(model, graph, group, values, self._reference)
         got, wanted = called.array(group.value), pair.array
         assert wanted is not None
         # Where ours is float32 until what follows rounds it, the oracle's of float16 is rounded already.

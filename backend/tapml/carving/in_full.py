@@ -47,13 +47,22 @@ class Called:
     graph: Graph
     group: Group
     values: Values
+    reference: ReferenceRun
 
     def array(self, value: str) -> Array:
         return to_numpy(self.values[value], self.graph.values[value].type.dtype)
 
-    def again(self, platform: Callable[[Node], Reference], changed: Callable[[Node, Array], Array]) -> Array:
+    def given(self, seed: int | None) -> Values:
+        """What the group was given, for a run with roundings of `seed`: what was computed rounds as well."""
+        inputs = self.group.inputs
+        others = {} if seed is None else self.reference.otherwise(inputs, seed)
+        return {value: others.get(value, self.values[value]) for value in inputs}
+
+    def again(
+        self, platform: Callable[[Node], Reference], changed: Callable[[Node, Array], Array], seed: int | None = None
+    ) -> Array:
         """The group's value where its nodes are run on other platforms and inputs."""
-        found: Values = {value: self.values[value] for value in self.group.inputs}
+        found = self.given(seed)
         for node in self.group.nodes:
             runs_it, inputs = platform(node), {value: found[value] for value in node.inputs}
             if node.kind is NodeKind.KERNEL:
@@ -87,7 +96,8 @@ class Called:
             yield self._in_float64(None if number == 0 else number)
 
     def _in_float64(self, seed: int | None) -> Array:
-        found = {value: self.array(value) for value in self.group.inputs}
+        given, types_of = self.given(seed), self.graph.values
+        found = {value: to_numpy(tensor, types_of[value].type.dtype) for value, tensor in given.items()}
         for node in self.group.nodes:
             inputs = [found[value] for value in node.inputs]
             types = [self.graph.values[value].type for value in node.outputs]
@@ -180,7 +190,7 @@ class InFull:
                 # Masks and counts are what they are: 1 - mask, times a large number, would be anything.
                 return np.where(array == np.rint(array), array, found) if array.dtype.kind == "f" else found
 
-            yield called.again(lambda _: self._reference.platform, off)
+            yield called.again(lambda _: self._reference.platform, off, number)
 
     def _approximated(self, called: Called, got: Array) -> Array:
         """By how much the value may be off where functions are as exact as 1 is, and no more, and by long sums."""

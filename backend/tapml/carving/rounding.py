@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -43,10 +44,10 @@ def moved_by_rounding(
     after: Callable[[Run, Node, Values], None] | None = None,
 ) -> Iterator[list[list[Array]]]:
     """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
-    many units in the last place as it may be off by itself; after the first also where functions are no better than
-    they are approximated, long sums are in float64, and numbers that are rounded to whole ones come out as the next one
-    now and then. `models` by graph of a step; `after` is told of each node that was run, with the values that there are
-    then."""
+    many units in the last place as it may be off by itself, or by what rounding made of them where they were computed
+    at import; after the first also where functions are no better than they are approximated, long sums are in float64,
+    and numbers that are rounded to whole ones come out as the next one now and then. `models` by graph of a step;
+    `after` is told of each node that was run, with the values that there are then."""
     units = {name: _units(program) for name, program in reference.programs.items()}
     random = np.random.default_rng(2)
     platform = reference.platform
@@ -60,9 +61,9 @@ def moved_by_rounding(
             platform.run_node(graph, node, values)
             return
         # A graph's values are what was computed: only what the operator reads of them is off.
-        inputs = {}
+        inputs, others = {}, reference.otherwise(node.inputs, number)
         for value in node.inputs:
-            array = to_numpy(values[value], graph.values[value].type.dtype)
+            array = to_numpy(others.get(value, values[value]), graph.values[value].type.dtype)
             off = units[node.kernel]
             if node.kernel in stepping and (own := UNIT.get(str(array.dtype))) is not None:
                 off = max(off, _AT_STEPS / own)
@@ -71,7 +72,7 @@ def moved_by_rounding(
         runs_it.run_node(graph, node, inputs)
         values.update((value, inputs[value]) for value in node.outputs)
 
-    while True:
+    for number in itertools.count():  # noqa: B007  # `rounded` reads it
         yield reference.again(runs, instead=rounded, after=after)
         stepping = frozenset(steps)
         if not coarse:  # built once a first run does not do

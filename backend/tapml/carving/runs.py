@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,25 @@ class ReferenceRun:
             **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
             **lowered.constants,
         }
+        computed = model.otherwise.names if model.otherwise is not None else ()
+        self._computed = {v: name for v, (name, _) in zip(weights, model.parameters, strict=True) if name in computed}
         self.weights: Values = {value: platform.shared(array) for value, array in self.parameters.items()}
+
+    def otherwise(self, values: Iterable[str], seed: int) -> Values:
+        """Those of the values that are weights which were computed at import, as other roundings would make them."""
+        computed = {value: name for value in values if (name := self._computed.get(value)) is not None}
+        if not computed or not self._otherwise:
+            return {}
+        others = self._otherwise[seed % len(self._otherwise)]
+        return {value: self.platform.tensor(others[name]) for value, name in computed.items()}
+
+    @functools.cached_property
+    def _otherwise(self) -> Sequence[Mapping[str, np.ndarray]]:
+        assert self.model.otherwise is not None
+        try:
+            return self.model.otherwise.found()
+        except InputError:  # what was computed once need not be again
+            return ()
 
     def record(
         self,

@@ -18,6 +18,7 @@ from tapml.importing.fold import fold
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Array, ImportedModel, Intermediate, Step
 from tapml.importing.narrow import narrow
+from tapml.importing.refolded import otherwise
 
 
 def assemble(
@@ -101,6 +102,7 @@ def assemble(
         second=second and second_cast,
         intermediates=intermediates,
         in_detail=in_detail,
+        otherwise=otherwise(program.computation, result.computed, result.parameters),
         limits=limits,
     )
 

@@ -6,9 +6,11 @@ source's own dtypes (int64, float64, bool), so that narrowing later meets only i
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import tvm
 from tvm import relax
@@ -26,6 +28,47 @@ _GROWN = 1 << 16
 """
 
 
+@dataclass(frozen=True)
+class Computation:
+    """What is computed of constants: `bindings` in order, the functions that they call, and the variables that are
+    `wanted` of them."""
+
+    functions: Mapping[Expr, Expr]
+    bindings: Sequence[Expr]
+    wanted: Sequence[Expr]
+
+    def run(self, emit: Callable[[Any, Expr], object]) -> Callable[[], list[Any]]:
+        """What gives the values of `wanted` each time that it is called. `emit` is given a builder, and each binding to
+        emit there. Raises InputError."""
+        builder = relax.BlockBuilder(tvm.IRModule(self.functions))
+        with builder.function("main", []):
+            with builder.dataflow():
+                for binding in self.bindings:
+                    emit(builder, _inside(builder, binding))
+                # A module without any kernel would be linked by a C++ compiler, which users need not have.
+                one = relax.const(1.0, "float32")
+                kernel = builder.emit(relax.op.add(one, one))
+                result = builder.emit_output(relax.Tuple([*self.wanted, kernel]))
+            builder.emit_func_output(result)
+        with _refusing(), quiet_tvm():
+            only = relax.transform.DeadCodeElimination(["main"])(builder.finalize())
+            main = relax.VirtualMachine(relax.build(only, tvm.target.Target("llvm")), tvm.cpu())["main"]
+
+        def results() -> list[Any]:
+            with _refusing(), quiet_tvm():
+                return list(main())[:-1]
+
+        return results
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # TVM raises its own types, without a common base
+        raise InputError(f"TVM cannot compute what the model makes of its constants: {reason(error)}") from error
+
+
 @dataclass
 class Folded:
     """A flat program: `bindings` in order, then `result`.
@@ -41,6 +84,8 @@ class Folded:
     bindings: list[tuple[Expr, Expr]] = field(default_factory=list)
     known: dict[Expr, Expr] = field(default_factory=dict)
     symbols: dict[Expr, int] = field(default_factory=dict)
+    computation: Computation | None = None
+    """What `known` was computed by; None where nothing was computed."""
 
 
 def fold(module: tvm.IRModule) -> Folded:
@@ -73,7 +118,10 @@ def fold(module: tvm.IRModule) -> Folded:
             constant |= {axis: binding for axis in _sizes(binding.ty) if tvm.ir.is_prim_var(axis)}
     values = [*(value for _, value in program.bindings), program.result]
     used = {constant[var].var: None for value in values for var in relax.analysis.free_vars(value) if var in constant}
-    program.known.update(_evaluated(module, constant, list(used)))
+    if used:
+        program.computation = _computation(module, constant, list(used))
+        results = program.computation.run(lambda builder, binding: builder.emit_normalized(binding))()
+        program.known.update(zip(used, map(_expression, results), strict=True))
     for var, value in program.known.items():
         if isinstance(constant.get(var), relax.MatchCast):
             sizes = value.values if isinstance(value, relax.ShapeExpr) else value.value.shape
@@ -125,36 +173,14 @@ def _require_small(var: Expr, value: Expr) -> None:
         require_small(name, shape, dtype)
 
 
-def _evaluated(
-    module: tvm.IRModule, constant: Mapping[Expr, Expr], wanted: Sequence[Expr]
-) -> Iterator[tuple[Expr, Expr]]:
-    """The values of `wanted`, by what binds them and what that needs."""
-    if not wanted:
-        return
+def _computation(module: tvm.IRModule, constant: Mapping[Expr, Expr], wanted: Sequence[Expr]) -> Computation:
+    """Of the values of `wanted`, by what binds them and what that needs."""
     needed = set(wanted)
     for var, binding in reversed(list(constant.items())):
         if var in needed:
             needed.update(constant[read].var for read in relax.analysis.free_vars(binding.value))
     functions = {gv: function for gv, function in module.functions.items() if gv.name_hint != "main"}
-    builder = relax.BlockBuilder(tvm.IRModule(functions))
-    with builder.function("main", []):
-        with builder.dataflow():
-            for var, binding in constant.items():
-                if var in needed:
-                    builder.emit_normalized(_inside(builder, binding))
-            # A module without any kernel would be linked by a C++ compiler, which users need not have.
-            one = relax.const(1.0, "float32")
-            kernel = builder.emit(relax.op.add(one, one))
-            result = builder.emit_output(relax.Tuple([*wanted, kernel]))
-        builder.emit_func_output(result)
-    try:
-        with quiet_tvm():
-            only = relax.transform.DeadCodeElimination(["main"])(builder.finalize())
-            executable = relax.build(only, tvm.target.Target("llvm"))
-            results = relax.VirtualMachine(executable, tvm.cpu())["main"]()
-    except Exception as error:  # TVM raises its own types, without a common base
-        raise InputError(f"TVM cannot compute what the model makes of its constants: {reason(error)}") from error
-    yield from zip(wanted, map(_expression, list(results)[:-1]), strict=True)
+    return Computation(functions, [binding for var, binding in constant.items() if var in needed], wanted)
 
 
 def _inside(builder: Expr, binding: Expr) -> Expr:

@@ -33,6 +33,19 @@ Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 """Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
 
 
+Computed: TypeAlias = tuple[str, tuple[int, ...] | None]
+"""The name of a parameter that was computed at import, and the axes of one that is stored permuted."""
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """The parameters `names`, which were computed at import, as other roundings would make them: `found` gives them a
+    few times, by name, and may raise InputError."""
+
+    names: Collection[str]
+    found: Callable[[], Sequence[Mapping[str, Array]]]
+
+
 Intermediate: TypeAlias = tuple[int, str, Array]
 """A value that an oracle's operator gives: number of the step, what it is for people, the value."""
 
@@ -150,6 +163,8 @@ class ImportedModel:
     in_detail: Callable[[], ImportedModel] | None = None
     """The same model for the same inputs, with every value that its operators give as an output, in their order, said
     with the operator. Raises InputError where that cannot be had."""
+    otherwise: Otherwise | None = None
+    """Of what it was computed at import in floating point; None where nothing was."""
     limits: Mapping[str, str] = field(default_factory=dict)
     """Outputs (int32 [1]) that are not 0 where a call asks for more than the module can do, so that nothing that it
     gives may be believed: with what is wrong then, for people."""

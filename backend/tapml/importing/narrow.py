@@ -9,7 +9,7 @@ only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +25,7 @@ from tapml.importing.dtypes import SMALL, stored
 from tapml.importing.fold import Folded
 from tapml.importing.indices import INDEXING
 from tapml.importing.masks import chosen, limited, overflowing_sums
-from tapml.importing.model import Array
+from tapml.importing.model import Array, Computed
 from tapml.importing.relax_ir import (
     Expr,
     attributes,
@@ -77,6 +77,8 @@ class Narrowed:
     parameters: list[tuple[str, Array]]
     output_dtypes: list[str]
     notes: list[str]
+    computed: Mapping[Expr, Sequence[Computed]]
+    """The parameters that folding computed, by the variables that it computed them for."""
 
 
 def narrow(
@@ -118,7 +120,8 @@ class _Narrower:
             self._builder.emit_func_output(result, params=[*inputs, *weights.variables])
         module = self._builder.finalize()
         dtypes = _dtypes(module["main"].ret_ty)
-        return Narrowed(module, weights.parameters, dtypes, [*weights.notes, *([_LIMITED] if self._limited else [])])
+        notes = [*weights.notes, *([_LIMITED] if self._limited else [])]
+        return Narrowed(module, weights.parameters, dtypes, notes, weights.computed(program.known))
 
     def _visit(self, expr: Expr) -> Expr:
         """`expr` with everything replaced; raises InputError for what is no plain data flow."""

@@ -15,7 +15,7 @@ from tvm import relax
 
 from tapml.files import unique
 from tapml.importing.dtypes import narrow_array
-from tapml.importing.model import Array
+from tapml.importing.model import Array, Computed
 from tapml.importing.relax_ir import Expr, attributes, elements, operator_name
 
 
@@ -90,6 +90,20 @@ class Weights:
         # An importer may transpose a matrix before tapml sees it.
         turned = self._source_names.get(self._digest(array.T)) if array.ndim == 2 else None
         return f"{turned[0]}.T" if turned else "computed"
+
+    def computed(self, constants: Mapping[Expr, Expr]) -> dict[Expr, list[Computed]]:
+        """The parameters that are made of constants and are no tensors of the source, by what the constants are by."""
+        names = dict(zip(self._variables, (name for name, _ in self.parameters), strict=True))
+        found: dict[Expr, list[Computed]] = {}
+        for var, constant in constants.items():
+            key = self._keys.get(constant)
+            if key is None or key[0] in self._source_names:
+                continue
+            for axes in {None} | self._permuted.get(key, set()):
+                name = names.get(key if axes is None else (key, axes))
+                if name is not None:
+                    found.setdefault(var, []).append((name, axes))
+        return found
 
     def parameter(self, constant: Expr) -> Expr:
         """The variable of a constant; raises InputError where its values cannot be narrowed."""
