@@ -254,6 +254,20 @@ def test_a_table_without_native_kernels_as_they_are_now_says_nothing(
     assert all("acme/one" not in one.get("expected", {}) for one in variants)
 
 
+def test_a_table_whose_fastest_native_kernel_is_another_now_says_nothing(
+    operators: list[Operator], space: dict[str, list[Candidate]]
+) -> None:
+    """TVM's would be taken for it: of what it was measured beside, the slower ones alone are left."""
+    operator = product(operators)
+    slower = next(one.name for one in space[operator.name] if one.name.startswith("native."))
+    given = table("acme/one", "gpu", operator, space[operator.name], {"tvm": 5.0, "native": 1.0, slower: 9.0})
+    (kernel,) = given.kernels
+    old = [one.model_copy(update={"text": "0" * 16}) if one.name == "native" else one for one in kernel.candidates]
+    stale = given.model_copy(update={"kernels": [kernel.model_copy(update={"candidates": old})]})
+    variants = AutoCompiler([stale]).compile([operator], ("256",))[operator.name].document["variants"]
+    assert all("acme/one" not in one.get("expected", {}) for one in variants)
+
+
 def chosen_of(operator: Operator, given: Tuned) -> list[str]:
     """Whose kernels these are that an unknown GPU could run."""
     document = AutoCompiler([given]).compile([operator], ("256",))[operator.name].document

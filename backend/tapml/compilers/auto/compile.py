@@ -12,7 +12,7 @@ from tapml.compilers.auto.combined import combined, together
 from tapml.compilers.auto.digest import digest, judged_sizes
 from tapml.compilers.auto.expected import by_own_estimates, offers
 from tapml.compilers.auto.likely import likely_tiles
-from tapml.compilers.auto.space import DEFAULT, VARIANT, Candidate, NativeSpace
+from tapml.compilers.auto.space import DEFAULT, VARIANT, Candidate, NativeSpace, of_matrices
 from tapml.compilers.auto.table import MeasuredKernel, Tuned, shipped
 from tapml.compilers.base import Finish, Progress
 from tapml.compilers.native.matmul import Shape
@@ -142,9 +142,11 @@ def _candidates(space: NativeSpace, operator: Operator, other: CompiledKernel | 
 
 
 def _up_to_date(space: NativeSpace, kernel: MeasuredKernel) -> bool:
-    """Whether a table has times of native kernels as they are now: where only TVM's is left, it says nothing."""
-    return any(
-        (candidate := space.named(one.name)) is not None and candidate.key == one.text
-        for one in kernel.candidates
-        if one.microseconds and one.name != "tvm"
-    )
+    """Whether a table's fastest native kernels, by subgroup matrices and without them, are those that are made now.
+    Where they are not, the others that it has times of say nothing of what has become of these, and where TVM's is
+    left alone it says nothing either."""
+    native = [one for one in kernel.candidates if one.microseconds and one.name != "tvm"]
+    kinds = [[one for one in native if of_matrices(one.name) == some] for some in (False, True)]
+    fastest = [min(kind, key=lambda one: one.microseconds or 0.0) for kind in kinds if kind]
+    made = [(one, space.named(one.name)) for one in fastest]
+    return bool(made) and all(found is not None and found.key == one.text for one, found in made)

@@ -358,5 +358,10 @@ def _name_of(chosen: Tile | Blocks | Split | WordSplit) -> str:
     return f"tile-{chosen.rows}x{chosen.columns}x{chosen.high}x{chosen.wide}{parts}"
 
 
+def of_matrices(name: str) -> bool:
+    """Whether the native candidate of that name multiplies by subgroup matrices."""
+    return name == f"{DEFAULT}.matrices" or name.startswith(f"{DEFAULT}.blocks-")
+
+
 def _texts(launches: Sequence[Launch]) -> tuple[str, ...]:
     return tuple(launch.text for launch in launches)
