@@ -10,6 +10,7 @@ it is, and they go to a file; then those that operators are held against are rea
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +81,8 @@ class ByOperator:
         found = Held(of=sum(len(run.graph.kernel_nodes) for run in runs))
         waiting = []
         for number, run in enumerate(runs):
-            pairs = paired(run, oracle[number], self._reference.model.outputs) | _states_before(runs, run)
+            rounds = functools.partial(Group.rounds, model=self._models[run.graph])
+            pairs = paired(run, oracle[number], self._reference.model.outputs, rounds) | _states_before(runs, run)
             planned = groups(run.graph, pairs)
             found.unclear = found.unclear or _unclear(run, pairs, planned, oracle[number])
             waiting.append(_Waiting(run, pairs, planned))

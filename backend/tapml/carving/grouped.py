@@ -37,6 +37,10 @@ class Group:
         programs = [model.programs[kernel] for kernel in self.kernels]
         return all(isinstance(program, OperatorProgram) and numerics(program).exact for program in programs)
 
+    def rounds(self, model: Model) -> bool:
+        """Whether it does more than to move, select, compare or widen values."""
+        return any(_rounds(model.programs[kernel]) for kernel in self.kernels)
+
     def jumps(self, model: Model) -> bool:
         """Whether a result may jump where an input moves a little: by rounding to integers, or comparing."""
         return any(_jumps(model.programs[kernel]) for kernel in self.kernels)
@@ -62,6 +66,20 @@ def groups(graph: Graph, given: Collection[str]) -> list[Group]:
                         pending += maker.inputs
                 found.append(Group(value, tuple(sorted(nodes.values(), key=lambda node: places[node.id]))))
     return found
+
+
+def _rounds(program: OperatorProgram | External) -> bool:
+    if not isinstance(program, OperatorProgram):
+        return True
+    found = numerics(program)
+    widened = sum(
+        node.kind == "cast"
+        and node.operands[0].dtype in FLOATS
+        and node.dtype in FLOATS[FLOATS.index(node.operands[0].dtype) :]
+        for block in program.blocks
+        for node in block.expressions
+    )
+    return bool(found.builtins) or found.operations > widened
 
 
 def _jumps(program: OperatorProgram | External) -> bool:

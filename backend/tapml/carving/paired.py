@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tapml.carving.grouped import Group, groups
 from tapml.carving.runs import Run
 from tapml.carving.spill import let_go
 from tapml.importing.model import Array
@@ -98,8 +99,9 @@ def like(array: Array, own: Array) -> Array:
         return array.reshape(own.shape).astype(own.dtype, copy=False)
 
 
-def paired(run: Run, oracle: Iterable[Seen], outputs: list[str]) -> dict[str, Paired]:
-    """By value of the run's graph; `outputs` are what the model calls its outputs, which need not be found."""
+def paired(run: Run, oracle: Iterable[Seen], outputs: list[str], rounds: Callable[[Group], bool]) -> dict[str, Paired]:
+    """By value of the run's graph; `outputs` are what the model calls its outputs, which need not be found. `rounds`
+    tells of operators whether they do more than to move, select, compare or widen values."""
     kinds: dict[tuple[int, bool], list[Seen]] = {}
     for one in oracle:
         kinds.setdefault((one.size, one.is_float), []).append(one)
@@ -110,9 +112,8 @@ def paired(run: Run, oracle: Iterable[Seen], outputs: list[str]) -> dict[str, Pa
         if (claim := _nearest(value, own, kinds.get((own.size, _is_float(own)), []))) is not None:
             claims.setdefault(claim.candidate.said, []).append(claim)
         let_go([own])
-    found = {
-        claim.value: Paired(claim.candidate.said) for rivals in claims.values() for claim in _clearly_nearest(rivals)
-    }
+    nearest = [claim for rivals in claims.values() for claim in _clearly_nearest(rivals)]
+    found = _last(run, {claim.value: Paired(claim.candidate.said) for claim in nearest}, rounds)
     for value, name, wanted in zip(run.graph.outputs, outputs, run.step.expected or [], strict=False):
         if value not in run.graph.inputs and wanted.shape == run.arrays[value].shape and wanted.size:
             found[value] = Paired(f"output {name}", wanted)
@@ -208,6 +209,22 @@ def _clearly_nearest(rivals: list[_Claim]) -> list[_Claim]:
     near = [claim for claim in rivals if claim.distance <= limit]
     same = [claim for claim in near if _distance(claim.sample, best.sample) <= 2 * _SMALLEST]
     return near if len(same) == len(near) else []
+
+
+def _last(run: Run, pairs: dict[str, Paired], rounds: Callable[[Group], bool]) -> dict[str, Paired]:
+    """Without what is rounded on the way to another that is taken for the same value of the oracle's: products by 1 and
+    sums with 0 change nothing of ours, and the oracle, whose weights are not quite 0 and 1, may have the last alone."""
+    while True:
+        early = {
+            value
+            for group in groups(run.graph, pairs)
+            for value in group.inputs
+            if value in pairs and pairs[value].said == pairs[group.value].said and rounds(group)
+        }
+        if not early:
+            return pairs
+        # What only copies one of these is copied on the way to the last as well: it shows once they are gone.
+        pairs = {value: pair for value, pair in pairs.items() if value not in early}
 
 
 def without_fill(array: Array, dtype: np.dtype[Any] | None = None) -> Array:
