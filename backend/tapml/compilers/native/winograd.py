@@ -116,52 +116,22 @@ class Steps:
 
 def steps(found: Found, made: Contraction, indices: Indices, windows: Windows, dtype: str) -> Steps | None:
     """`dtype`: of what becomes of the factors. None where a temporary is too large."""
-    image, weights = made.left, made.right
-    own, others = made.rows, made.columns
-    if windows.image == "right":
-        image, weights, own, others = weights, image, others, own
-    square = [Index("square_row", _SQUARE), Index("square_column", _SQUARE)]
-    halved = [_halved(axis, windows) for axis in own]
-    # As the image lies: channels last or not.
-    lines = [*halved, *windows.channels] if _along(found, indices, image, windows) else [*windows.channels, *halved]
-    axes = {
-        "weights": [*made.batch, *others, *windows.channels],
-        "image": [*made.batch, *lines],
-        "products": [_halved(axis, windows) for axis in made.axes],
-    }
-    dtypes = {"weights": dtype, "image": dtype, "products": "float32"}
-    buffers = {
-        what: Buffer(f"{what} of {found.entry_point}", dtypes[what], tuple(axis.extent for axis in (*square, *some)))
-        for what, some in axes.items()
-    }
-    program = replace(found.program, temporaries=(*found.program.temporaries, *buffers.values()))
+    image, weights = (made.left, made.right) if windows.image == "left" else (made.right, made.left)
+    of_weights, of_image, of_products = temporaries = _temporaries(found, made, indices, windows, dtype)
+    program = replace(found.program, temporaries=(*found.program.temporaries, *(one.buffer for one in temporaries)))
     found = replace(found, program=program)
-    if any(indices.greatest(found.bytes_of(buffer.name)) > MOST_BYTES for buffer in buffers.values()):
+    if any(indices.greatest(found.bytes_of(one.buffer.name)) > MOST_BYTES for one in temporaries):
         return None
-    load = {
-        what: Expression("load", dtypes[what], tuple(map(_variable, (*square, *some))), buffers[what].name)
-        for what, some in axes.items()
-    }
+    last = replace(found, part=found.part + 1)
     before = [
-        _transformed(replace(found, part=found.part + part), buffers[what].name, axes[what], length, element, rows)
-        for part, (what, length, element, rows) in enumerate(
-            (
-                ("weights", _WINDOW, _weights_at(weights, windows), _of_weights),
-                ("image", _SQUARE, _image_at(found, indices, image, windows), _of_image),
-            )
-        )
+        _transformed(found, of_weights, _WINDOW, _weights_at(weights, windows), _of_weights),
+        _transformed(last, of_image, _SQUARE, _image_at(found, indices, image, windows), _of_image),
     ]
-    term = Expression("mul", "float32", (_as("float32", load["weights"]), _as("float32", load["image"])))
-    products = Stage(
-        buffers["products"].name,
-        (*square, *axes["products"]),
-        load["products"].operands,
-        term,
-        windows.channels,
-        "add",
-        Expression("constant", "float32", (), 0.0),
-    )
-    total = _of_output(load["products"], windows, square)
+    term = Expression("mul", "float32", (_as("float32", of_weights.load), _as("float32", of_image.load)))
+    zero = Expression("constant", "float32", (), 0.0)
+    written = of_products.buffer.name, (*_SQUARES, *of_products.axes), of_products.load.operands
+    products = Stage(*written, term, windows.channels, "add", zero)
+    total = _of_output(of_products.load, windows)
     if dtype == "float16":
         total = Expression("mul", "float32", (total, Expression("constant", "float32", (), 1 / _SCALE)))
     total = _as(made.dtype, total)
@@ -174,12 +144,45 @@ def steps(found: Found, made: Contraction, indices: Indices, windows: Windows, d
     return Steps(before, *by_themselves)
 
 
+_SQUARES = Index("square_row", _SQUARE), Index("square_column", _SQUARE)
+"""The first axes of each temporary, of its sixteen numbers."""
+
+
+@dataclass(frozen=True)
+class _Temporary:
+    """`axes`: those behind the first two; `load`: of the element at all of them."""
+
+    buffer: Buffer
+    axes: Sequence[Index]
+    load: Expression
+
+
+def _temporaries(
+    found: Found, made: Contraction, indices: Indices, windows: Windows, dtype: str
+) -> tuple[_Temporary, _Temporary, _Temporary]:
+    """Of the weights, of the image, and of the products."""
+    image, own, others = made.left, made.rows, made.columns
+    if windows.image == "right":
+        image, own, others = made.right, made.columns, made.rows
+    squares = [_halved(axis, windows) for axis in own]
+    # As the image lies: channels last or not.
+    lines = [*squares, *windows.channels] if _along(found, indices, image, windows) else [*windows.channels, *squares]
+
+    def temporary(what: str, dtype: str, axes: Sequence[Index]) -> _Temporary:
+        every = (*_SQUARES, *axes)
+        buffer = Buffer(f"{what} of {found.entry_point}", dtype, tuple(axis.extent for axis in every))
+        places = tuple(variable(axis.variable) for axis in every)
+        return _Temporary(buffer, axes, Expression("load", dtype, places, buffer.name))
+
+    return (
+        temporary("weights", dtype, [*made.batch, *others, *windows.channels]),
+        temporary("image", dtype, [*made.batch, *lines]),
+        temporary("products", "float32", [_halved(axis, windows) for axis in made.axes]),
+    )
+
+
 def _halved(axis: Index, windows: Windows) -> Index:
     return replace(axis, extent=windows.squares.get(axis.variable, axis.extent))
-
-
-def _variable(axis: Index) -> Expression:
-    return variable(axis.variable)
 
 
 def _along(found: Found, indices: Indices, image: Expression, windows: Windows) -> bool:
@@ -202,21 +205,20 @@ Element = Callable[[int, int], Expression]
 
 def _transformed(
     found: Found,
-    buffer: str,
-    axes: Sequence[Index],
+    temporary: _Temporary,
     length: int,
     element: Element,
     of_line: Callable[[Sequence[str]], Sequence[str]],
 ) -> Launch:
-    """The dispatch that writes the sixteen numbers of each point of `axes`: `of_line` gives the texts of four numbers
+    """The dispatch that writes the sixteen numbers of each window or square: `of_line` gives the texts of four numbers
     for those of a line, and is taken along columns, then along rows."""
-    indices = found.indices([])
+    indices, axes = found.indices([]), temporary.axes
     for axis in axes:
         indices.declare(axis.variable, axis.extent)
     text = Text(found, found.entry_point, indices, taken=_OWN)
     values = [[element(row, column) for column in range(length)] for row in range(length)]
     bind(text, [value for line in values for value in line], None)
-    access = text.bind(buffer, write=True)
+    access = text.bind(temporary.buffer.name, write=True)
     writer = text.writer()
     extents = [axis.extent for axis in axes]
     most, lanes = check_counts(indices, [_SQUARE * _SQUARE, *extents]), min(found.threads, 256)
@@ -312,7 +314,7 @@ def _of_indices(kind: str, a: Expression, b: Expression | int) -> Expression:
 # ------------------------------------------------ output
 
 
-def _of_output(load: Expression, windows: Windows, square: Sequence[Index]) -> Expression:
+def _of_output(load: Expression, windows: Windows) -> Expression:
     """A^T m A: an even element is the sum of numbers 0, 1 and 2, an odd one number 1 without numbers 2 and 3."""
     halves = {axis.variable: _of_indices("floordiv", variable(axis.variable), _STEP) for axis, _ in windows.pairs}
     places, signs = [], []
@@ -327,6 +329,6 @@ def _of_output(load: Expression, windows: Windows, square: Sequence[Index]) -> E
         return Expression("add", "float32", (each[0], Expression("mul", "float32", (sign, rest))))
 
     def element(row: Expression, column: Expression) -> Expression:
-        return substituted(load, {**halves, square[0].variable: row, square[1].variable: column})
+        return substituted(load, {**halves, _SQUARES[0].variable: row, _SQUARES[1].variable: column})
 
     return summed([summed([element(row, column) for column in places[1]], signs[1]) for row in places[0]], signs[0])
