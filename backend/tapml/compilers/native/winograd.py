@@ -76,6 +76,9 @@ def windows_of(found: Found, made: Contraction, indices: Indices) -> Windows | N
     """The windows of a convolution that the algorithm is for; None where there are none."""
     if found.textures or made.groups is not None or made.rest is not None or made.dtype == "int32":
         return None
+    # Of most products nothing more is asked.
+    if sum(axis.extent == _WINDOW for axis in made.inner) < 2:
+        return None
     for side, own in (("left", made.rows), ("right", made.columns)):
         places = sums_of(found, indices, getattr(made, side))
         pairs = []
