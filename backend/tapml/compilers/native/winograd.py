@@ -36,7 +36,7 @@ from tapml.compilers.native.remembered import Memory
 from tapml.compilers.native.stages import Index, Stage, loads, rewritten, substituted, variable
 from tapml.compilers.native.text import Writer
 from tapml.compilers.native.words import bare, wgsl_type
-from tapml.operators.program import Buffer, Expression, integer
+from tapml.operators.program import Buffer, Expression, integer, zero
 
 _WINDOW, _SQUARE, _STEP = 3, 4, 2
 """Elements along an axis of a window, of a square, and from one square to the next, which are those that it gives."""
@@ -131,9 +131,8 @@ def steps(found: Found, made: Contraction, indices: Indices, windows: Windows, d
         _transformed(last, of_image, _SQUARE, _image_at(found, indices, image, windows), _of_image),
     ]
     term = Expression("mul", "float32", (_as("float32", of_weights.load), _as("float32", of_image.load)))
-    zero = Expression("constant", "float32", (), 0.0)
     written = of_products.buffer.name, (*_SQUARES, *of_products.axes), of_products.load.operands
-    products = Stage(*written, term, windows.channels, "add", zero)
+    products = Stage(*written, term, windows.channels, "add", zero("float32"))
     total = _of_output(of_products.load, windows)
     if dtype == "float16":
         total = Expression("mul", "float32", (total, Expression("constant", "float32", (), 1 / _SCALE)))
