@@ -277,7 +277,9 @@ def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:
     own = run.arrays[value]
 
     def partner(**oracle: np.ndarray) -> str | None:
-        pairs = paired(run, [one for said, array in oracle.items() if (one := seen(said, array))], [], lambda _: True)
+        pairs = paired(
+            run, [one for said, array in oracle.items() if (one := seen(said, array))], [], lambda _: True
+        ).all
         return pairs[value].said if value in pairs else None
 
     assert partner(itself=own, another=own + 1) == "itself"

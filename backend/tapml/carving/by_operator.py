@@ -82,10 +82,11 @@ class ByOperator:
         waiting = []
         for number, run in enumerate(runs):
             rounds = functools.partial(Group.rounds, model=self._models[run.graph])
-            pairs = paired(run, oracle[number], self._reference.model.outputs, rounds) | _states_before(runs, run)
-            planned = groups(run.graph, pairs)
-            found.unclear = found.unclear or _unclear(run, pairs, planned, oracle[number])
-            waiting.append(_Waiting(run, pairs, planned))
+            pairs = paired(run, oracle[number], self._reference.model.outputs, rounds)
+            before = _states_before(runs, run)
+            found.unclear = found.unclear or _unclear(run, pairs.all | before, oracle[number])
+            held = pairs.held | before
+            waiting.append(_Waiting(run, held, groups(run.graph, held)))
         del oracle  # 16 kB of each value
         judged: set[tuple[int, str]] = set()
         for run, group, pair, given in _arriving(waiting, came):
@@ -199,7 +200,7 @@ def _arriving(
         yield from ((waiting[number].run, *ready) for ready in waiting[number].arrived(said, array))
 
 
-def _unclear(run: Run, pairs: Mapping[str, Paired], planned: Sequence[Group], oracle: Sequence[Seen]) -> bool:
+def _unclear(run: Run, pairs: Mapping[str, Paired], oracle: Sequence[Seen]) -> bool:
     """Whether the oracle has a value without a partner, in between and of the size of one of ours without a partner: if
     they are the same, ours is far off, and what is behind it may hide that (a constant in front of a softmax)."""
     order = {one.said: place for place, one in enumerate(oracle)}
@@ -212,7 +213,7 @@ def _unclear(run: Run, pairs: Mapping[str, Paired], planned: Sequence[Group], or
         for place, one in enumerate(oracle)
         if one.said not in partners and one.is_float and one.size > 1 and one.digest not in known
     ]
-    for group in planned:
+    for group in groups(run.graph, pairs):
         inner = (value for node in group.nodes if node.kind is NodeKind.KERNEL for value in node.outputs)
         alone = [run.arrays[value] for value in inner if value != group.value]
         begin = max((order.get(pairs[value].said, -1) for value in group.inputs if value in pairs), default=-1)

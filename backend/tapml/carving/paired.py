@@ -99,9 +99,17 @@ def like(array: Array, own: Array) -> Array:
         return array.reshape(own.shape).astype(own.dtype, copy=False)
 
 
-def paired(run: Run, oracle: Iterable[Seen], outputs: list[str], rounds: Callable[[Group], bool]) -> dict[str, Paired]:
-    """By value of the run's graph; `outputs` are what the model calls its outputs, which need not be found. `rounds`
-    tells of operators whether they do more than to move, select, compare or widen values."""
+@dataclass(frozen=True)
+class Pairs:
+    """By value of a run's graph: all that are one of the oracle's, and of these `held` what is held against it."""
+
+    all: dict[str, Paired]
+    held: dict[str, Paired]
+
+
+def paired(run: Run, oracle: Iterable[Seen], outputs: list[str], rounds: Callable[[Group], bool]) -> Pairs:
+    """`outputs` are what the model calls its outputs, which need not be found. `rounds` tells of operators whether they
+    do more than to move, select, compare or widen values."""
     kinds: dict[tuple[int, bool], list[Seen]] = {}
     for one in oracle:
         kinds.setdefault((one.size, one.is_float), []).append(one)
@@ -113,11 +121,13 @@ def paired(run: Run, oracle: Iterable[Seen], outputs: list[str], rounds: Callabl
             claims.setdefault(claim.candidate.said, []).append(claim)
         let_go([own])
     nearest = [claim for rivals in claims.values() for claim in _clearly_nearest(rivals)]
-    found = _last(run, {claim.value: Paired(claim.candidate.said) for claim in nearest}, rounds)
-    for value, name, wanted in zip(run.graph.outputs, outputs, run.step.expected or [], strict=False):
-        if value not in run.graph.inputs and wanted.shape == run.arrays[value].shape and wanted.size:
-            found[value] = Paired(f"output {name}", wanted)
-    return found
+    found = {claim.value: Paired(claim.candidate.said) for claim in nearest}
+    given = {
+        value: Paired(f"output {name}", wanted)
+        for value, name, wanted in zip(run.graph.outputs, outputs, run.step.expected or [], strict=False)
+        if value not in run.graph.inputs and wanted.shape == run.arrays[value].shape and wanted.size
+    }
+    return Pairs(found | given, _last(run, found, rounds) | given)
 
 
 def near(one: Array, other: Array | Seen) -> bool:
