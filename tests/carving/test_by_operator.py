@@ -22,6 +22,7 @@ from tapml.carving.explained import Explained
 from tapml.carving.judge import checked
 from tapml.carving.paired import paired, seen, strangers
 from tapml.carving.prepare import lowered_with_documents, prepared
+from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
 from tapml.importing.model import Intermediate
@@ -309,6 +310,39 @@ def test_who_chooses_between_near_equals_gives_what_nothing_else_does(tmp_path: 
     assert told(jumps=True, **other, **near) == set()
     whole = {value: right.arrays[value].astype(np.int32) for value in right.graph.outputs}
     assert told(jumps=False, **other, **whole) == set(), "no float is made of it, and those alone are known in detail"
+
+
+ROWS = """<ir_version: 10, opset_import: ["": 17]>
+agraph (float[3] x) => (float[3] last, float[N, 3] rows) {
+    limit = Constant<value = float {20}>()
+    most = Constant<value = int64 {4}>()
+    sum = ReduceSum<keepdims = 0>(x)
+    large = Greater(sum, limit)
+    last, rows = Loop(most, large, x) <
+        body = turn (int64 i, bool going, float[3] before) => (bool goes, float[3] after, float[3] row) {
+            after = Add(before, x)
+            row = Mul(after, after)
+            total = ReduceSum<keepdims = 0>(row)
+            goes = Less(total, limit)
+        }
+    >
+}"""
+
+
+def test_outputs_that_a_model_in_detail_lacks_are_no_strangers(tmp_path: Path) -> None:
+    """How many rows there are is known from values alone, so that the model in detail does not make them at all."""
+    onnx.save(onnx.parser.parse_model(ROWS), tmp_path / "rows.onnx")
+    np.savez(tmp_path / "x.npz", x=np.array([1, 2, 3], np.float32))
+    model = import_model(str(tmp_path / "rows.onnx"), input_files=[tmp_path / "x.npz"])
+    assert model.in_detail is not None
+    detailed = model.in_detail()
+
+    def recorded(model: ImportedModel, *, fusing: bool = True) -> Run:
+        opened = prepared(model, *lowered_with_documents(model, fusing=fusing))
+        (run,) = opened.reference.record(opened.graphs)
+        return run
+
+    assert strangers(recorded(model), recorded(detailed, fusing=False), lambda _: False) == []
 
 
 def test_a_module_that_does_not_write_all_it_gives_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from tapml.carving.grouped import Group, groups
 from tapml.carving.runs import Run
 from tapml.carving.spill import let_go
 from tapml.importing.model import Array
-from tapml.program import Node, NodeKind
+from tapml.program import Graph, Node, NodeKind
 
 _SAMPLES = 2048
 _NEAR = 2.0**-5
@@ -138,7 +138,8 @@ def near(one: Array, other: Array | Seen) -> bool:
 
 def strangers(run: Run, among: Run, jumps: Callable[[Node], bool]) -> list[tuple[Node, str]]:
     """Values that the operators of a run give, and that no value of another run of the same model is anywhere near.
-    `among` need not have what only outputs of integers are made of: a model in detail gives floating-point values.
+    `among` need not have what only outputs of integers are made of, or outputs that it does not give itself: a model in
+    detail gives floating-point values, and none whose shape is not known (the rows of a loop that ends by its values).
 
     What an operator gives that `jumps` tells nothing where the other run has what it takes in other last places: it
     chose otherwise between what is nearly equal. Nor does what is made of that. An integer may lie within one of the
@@ -162,7 +163,8 @@ def strangers(run: Run, among: Run, jumps: Callable[[Node], bool]) -> list[tuple
 
     found: list[tuple[Node, str]] = []
     excused: set[str] = set()
-    for node in _behind_floats(run):
+    given = {value for value in run.graph.outputs if _is_float(run.arrays[value]) and not strange(run.arrays[value])}
+    for node in _behind(run.graph, given):
         of_excused = not excused.isdisjoint(node.inputs)
         for value in node.outputs:
             if not strange(run.arrays[value]):
@@ -178,11 +180,11 @@ def _is_float(array: Array) -> bool:
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
-def _behind_floats(run: Run) -> list[Node]:
-    """What a run's floating-point outputs are made of, in order."""
-    wanted = {value for value in run.graph.outputs if run.arrays[value].dtype.kind == "f"}
+def _behind(graph: Graph, values: Collection[str]) -> list[Node]:
+    """What they are made of, in order."""
+    wanted = set(values)
     found: list[Node] = []
-    for node in reversed(run.graph.nodes):
+    for node in reversed(graph.nodes):
         if not wanted.isdisjoint(node.outputs):
             wanted.update(node.inputs)
             found.append(node)
