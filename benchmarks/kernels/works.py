@@ -17,6 +17,7 @@ from tapml.importing.kernel_calls import call
 from tapml.importing.quantise import INT8, Q4F16, Q4F32, Q8, Kind
 from tapml.importing.quantise_module import packed_variables, quantised_module
 from tapml.importing.quantise_uses import uses_of
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.lower import lower
 from tapml.lowering.operator import Operator
 
@@ -52,7 +53,7 @@ class Work:
         """Raises ValueError where it is not one."""
         module = self._module()
         # Where moves may be read in place operators round their row themselves; here is no move.
-        accepts = is_better if self.within else None
+        accepts = Accepts(is_better) if self.within else None
         operators = lower(module, len(module["main"].params), accepts=accepts).operators
         if self.rounded:
             operators = [one for one in operators if not one.name.startswith(ROWS)]

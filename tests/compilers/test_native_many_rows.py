@@ -37,14 +37,14 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tiled(suite: Suite) -> int:
-    return sum("let p_0 = score_part[" in text for text in texts_of(suite))
+    return sum("  let p_0 = score_part[" in text for text in texts_of(suite))
 
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("rows", [32, 64])
 def test_many_rows_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """64, as of rows that see all keys."""
-    monkeypatch.setattr("tapml.compilers.native.attending_tiles._ROWS_OF_A_MASK", rows)
+    monkeypatch.setattr("tapml.compilers.native.attending_tiles._FEW_ROWS", rows)
     suite = carved(SOME, tmp_path)
     assert wrong(suite, "node-dawn") == {}
     assert tiled(suite) == len(SOME)
@@ -59,7 +59,7 @@ def test_where_there_are_few_workgroups_or_rows_a_workgroup_has_fewer(tmp_path: 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("rows", [32, 64])
 def test_many_rows_of_every_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr("tapml.compilers.native.attending_tiles._ROWS_OF_A_MASK", rows)
+    monkeypatch.setattr("tapml.compilers.native.attending_tiles._FEW_ROWS", rows)
     suite = carved(EDGES, tmp_path)
     assert wrong(suite, "deno") == {}
     assert tiled(suite) >= len(EDGES) - 1, "values of five elements leave no memory with 32 rows"
@@ -69,7 +69,7 @@ def test_many_rows_of_every_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("rows", [32, 64])
 def test_many_rows_of_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr("tapml.compilers.native.attending_tiles._ROWS_OF_A_MASK", rows)
+    monkeypatch.setattr("tapml.compilers.native.attending_tiles._FEW_ROWS", rows)
     suite = carved(SOME, tmp_path, "float16")
     assert wrong(suite, "deno") == {}
     assert tiled(suite) == len(SOME)

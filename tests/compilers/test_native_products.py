@@ -160,15 +160,19 @@ def texts_of(suite: Suite) -> list[str]:
     return [file.text for name in suite.kernels for file in suite.kernel_files(name)]
 
 
-def wrong(suite: Suite, device: str) -> dict[str, Any]:
-    """Kernels whose test did not pass, and those that no native kernel computes or whose text lacks a barrier."""
+def failing(suite: Suite, device: str) -> dict[str, Any]:
+    """Kernels whose test did not pass."""
     with Server() as server:
         context = JobContext(suite, [server.state.device(device)], server.state.blobs)
         # Texts with subgroup matrices in software take long to compile, with other tests beside them.
         asked = JobSpecification(kind="validation", devices=[device], save=False, record=False, hang_seconds=180.0)
         document = run_job(asked, context)
     assert document["tests"]
-    found = {test["kernel"]: test.get("message") for test in document["tests"] if test["verdict"] != "pass"}
+    return {test["kernel"]: test.get("message") for test in document["tests"] if test["verdict"] != "pass"}
+
+
+def wrong(suite: Suite, device: str) -> dict[str, Any]:
+    """Kernels whose test did not pass, and those that no native kernel computes or whose text lacks a barrier."""
     others = {name: "not native" for name in suite.kernels if suite.bundle(name)["compiler"]["name"] != "native"}
     racing = {
         name: str(pair)
@@ -176,7 +180,7 @@ def wrong(suite: Suite, device: str) -> dict[str, Any]:
         for file in suite.kernel_files(name)
         if (pair := unordered(file.text)) is not None
     }
-    return found | others | racing
+    return failing(suite, device) | others | racing
 
 
 def test_products_and_convolutions_on_a_device(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 
 from tapml.expressions import Symbol
-from tapml.lowering.in_place import Accepts
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.lower import Lowered, lower
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program import NodeKind
@@ -45,6 +45,7 @@ def run(found: Lowered, arrays: list[np.ndarray[Any, Any]], n: int) -> tuple[lis
     """Kernels in the order in which they are called, and what is given."""
     model = found.at({"n": n} if found.model.symbols else {}, found.documents())
     reference = Reference(model)
-    values = reference.run(model.graph, reference.values(dict(zip(model.arguments, arrays, strict=True))))
+    given = [*arrays, *found.constants.values()]
+    values = reference.run(model.graph, reference.values(dict(zip(model.arguments, given, strict=True))))
     kernels = [node.kernel for node in model.graph.nodes if node.kind is NodeKind.KERNEL]
     return kernels, [to_numpy(values[value], "float32") for value in model.graph.outputs]

@@ -11,17 +11,19 @@ from tvm.relax import op
 
 from lowering.bodies import Body, N, given, lowered, run
 from tapml.compilers.auto.in_place import is_better
-from tapml.compilers.choose import CHOICES, moves_in_place
+from tapml.compilers.choose import CHOICES, made_for
 from tapml.errors import InputError
-from tapml.lowering.in_place import Accepts
+from tapml.lowering.accepts import Accepts, AcceptsMove
 from tapml.lowering.operator import Operator
 
 
-def kernels_of(shapes: dict[str, tuple[Any, ...]], body: Body, accepts: Accepts = is_better, n: int = 3) -> list[str]:
+def kernels_of(
+    shapes: dict[str, tuple[Any, ...]], body: Body, accepts: AcceptsMove = is_better, n: int = 3
+) -> list[str]:
     """Where moves are read in place; both ways give the same, to the last bit."""
     arrays = given(shapes, n)
     _, wanted = run(lowered(shapes, body, None), arrays, n)
-    kernels, found = run(lowered(shapes, body, accepts), arrays, n)
+    kernels, found = run(lowered(shapes, body, Accepts(accepts)), arrays, n)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
     return kernels
@@ -110,7 +112,7 @@ def test_operators_that_are_refused_stay_as_they_are() -> None:
 
 
 def test_moves_are_read_in_place_by_kernels_of_our_own_alone() -> None:
-    assert {name: moves_in_place(found) is not None for name, found in CHOICES.items()} == {
+    assert {name: made_for(found) is not None for name, found in CHOICES.items()} == {
         "auto": True,
         "native": True,
         "tvm": False,

@@ -11,6 +11,7 @@ from tapml.compilers.auto.in_place import is_better
 from tapml.importing.quantise import INT8
 from tapml.importing.quantise_module import packed_variables, quantised_module
 from tapml.importing.quantise_uses import uses_of
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.lower import lower
 from tapml.lowering.one_row import MOST_AGAIN
 
@@ -30,7 +31,7 @@ def operators(shape: tuple[int, ...], *, native: bool = True) -> list[str]:
     module = builder.finalize()
     packed = {weight: packed_variables(weight, str(weight.name), INT8, False) for weight in weights}
     made: tvm.IRModule = quantised_module(module, uses_of(module, weights), packed, all_round=True)
-    found = lower(made, len(made["main"].params), accepts=is_better if native else None)
+    found = lower(made, len(made["main"].params), accepts=Accepts(is_better) if native else None)
     return sorted(operator.name.rstrip("0123456789") for operator in found.operators)
 
 

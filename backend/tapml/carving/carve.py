@@ -21,7 +21,7 @@ from tapml.carving.runs import Progress, Run
 from tapml.carving.spill import Spill
 from tapml.carving.tolerances import Tolerances
 from tapml.compilers.base import Compiler
-from tapml.compilers.choose import COMPILERS, begun, check_kernel, check_operators, moves_in_place
+from tapml.compilers.choose import COMPILERS, begun, check_kernel, check_operators, made_for
 from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
@@ -70,7 +70,7 @@ def carve(
         contextlib.ExitStack() as started,
     ):
         progress("lowering", 0, 1)
-        lowered, operators = lowered_with_documents(model, moves_in_place(compilers))
+        lowered, operators = lowered_with_documents(model, made_for(compilers))
         check_operators(lowered.operators, variants, compilers)
         trim()
         # Before any thread starts: a second process compiles where it can, beside all that may refuse the model.

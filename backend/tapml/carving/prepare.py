@@ -10,8 +10,8 @@ from tapml.carving.runs import ReferenceRun
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.importing.named import LONGEST
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.functions import ONE, lower_functions
-from tapml.lowering.in_place import Accepts
 from tapml.lowering.lower import Lowered, Model
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, ValueKind

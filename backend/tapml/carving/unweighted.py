@@ -10,7 +10,7 @@ from tapml.carving.halves import LEAST_BYTES, stored_as_read, with_halves
 from tapml.carving.prepare import lowered_with_documents
 from tapml.carving.runs import Progress
 from tapml.compilers.base import Compiler
-from tapml.compilers.choose import COMPILERS, check_kernel, compile_operators, moves_in_place
+from tapml.compilers.choose import COMPILERS, check_kernel, compile_operators, made_for
 from tapml.compilers.tvm.variants import BASE
 from tapml.importing import ImportedModel
 from tapml.program import ValueKind
@@ -28,7 +28,7 @@ def without_weights(
     """What a language model would run. `made_by`: versions by name. Raises InputError for what cannot be lowered."""
     assert model.generation is not None, "of a decoder"
     progress("lowering", 0, 1)
-    lowered, operators = lowered_with_documents(model, moves_in_place(compilers))
+    lowered, operators = lowered_with_documents(model, made_for(compilers))
     kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
     for operator in lowered.operators:
         check_kernel(kernels[operator.name], operator)

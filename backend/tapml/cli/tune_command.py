@@ -30,7 +30,7 @@ def tune_model(options: argparse.Namespace, console: Console, progress: Console)
         raise InputError(f"{names[0]} is a device of a running server: `tapml tune` takes one of this machine, or open")
     # Late: TVM takes seconds to load.
     from tapml.carving.prepare import lowered_with_documents
-    from tapml.compilers.choose import CHOICES, moves_in_place
+    from tapml.compilers.choose import CHOICES, made_for
     from tapml.tuning.timing import Timing
     from tapml.tuning.tune import Told, tune
 
@@ -38,7 +38,7 @@ def tune_model(options: argparse.Namespace, console: Console, progress: Console)
         report.update("importing", 0, 1)
         imported = imported_by(options, report)
         # As they are where a choice is made by the table.
-        lowered, _ = lowered_with_documents(imported, moves_in_place(CHOICES["auto"]))
+        lowered, _ = lowered_with_documents(imported, made_for(CHOICES["auto"]))
         operators = [(one.name, one) for one in lowered.operators]
         report.update("importing", 1, 1)
         for name in options.kernel:

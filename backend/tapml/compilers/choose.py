@@ -14,13 +14,13 @@ from tapml.compilers.auto.table import read_table
 from tapml.compilers.base import Beginning, Checking, Compiler, Finish, Progress
 from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.external.by_hand import EXTERNAL
-from tapml.compilers.native.compile import NATIVE
+from tapml.compilers.native.compile import NATIVE, takes_many_rows
 from tapml.compilers.tvm.compile import TVM
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
-from tapml.lowering.in_place import Accepts
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.operator import Operator
 
 COMPILERS: tuple[Compiler, ...] = (EXTERNAL, CACHE_KERNELS, TVM)
@@ -91,11 +91,10 @@ def _begun(
     return contextlib.nullcontext(lambda progress: compiler.compile(operators, variants, progress))
 
 
-def moves_in_place(compilers: Sequence[Compiler]) -> Accepts | None:
-    """Which moves kernels read in place: those that tapml's own kernels do, where these are asked for."""
-    return (
-        is_better if any(compiler is NATIVE or isinstance(compiler, AutoCompiler) for compiler in compilers) else None
-    )
+def made_for(compilers: Sequence[Compiler]) -> Accepts | None:
+    """What operators are made of, for tapml's own kernels, where these are asked for."""
+    own = any(compiler is NATIVE or isinstance(compiler, AutoCompiler) for compiler in compilers)
+    return Accepts(is_better, takes_many_rows) if own else None
 
 
 def check_operators(operators: Sequence[Operator], variants: Sequence[str], compilers: Sequence[Compiler]) -> None:

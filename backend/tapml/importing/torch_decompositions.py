@@ -379,7 +379,14 @@ def _hypotenuse(a: Any, b: Any) -> Any:
     return (a * a + b * b).sqrt()
 
 
+def _whole(*_: Any) -> Any:
+    """PyTorch's own compares all scores of attention with minus infinity, reduces that, and chooses, beside the
+    softmax: `safe_softmax.py` is one operator."""
+    return NotImplemented
+
+
 _OWN: dict[str, Decomposition] = {
+    "aten._safe_softmax": _whole,
     "aten._adaptive_avg_pool2d": _adaptive_average,
     "aten._adaptive_avg_pool3d": _adaptive_average,
     "aten.avg_pool2d": _average_by,

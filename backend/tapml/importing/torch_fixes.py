@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
-from tapml.importing import activations, cached_attention, most_likely
+from tapml.importing import activations, cached_attention, most_likely, safe_softmax
 from tapml.importing.model import Functions
 from tapml.importing.sizes import Bounds
 from tapml.importing.torch_arithmetic import Converter, arithmetic, as_tensor
@@ -34,6 +34,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         **cached_attention.converters(),
         **most_likely.converters(),
         **activations.converters(),
+        **safe_softmax.converters(),
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,
         "cond": _both_branches,

@@ -61,6 +61,16 @@ def name_of(call: Any) -> str:
     return getattr(call.op, "name", "") if isinstance(call, tvm.ir.Call) else ""
 
 
+def shown_by(function: Any) -> dict[Any, Any]:
+    """View -> the value that it is another shape of."""
+    found: dict[Any, Any] = {}
+    for binding in (binding for block in function.body.blocks for binding in block.bindings):
+        value = getattr(binding, "value", None)
+        if value is not None and name_of(value) == "relax.reshape":
+            found[binding.var] = found.get(value.args[0], value.args[0])
+    return found
+
+
 def shape_of(expression: Any) -> list[Any] | None:
     """Of a tensor; None where it is not known."""
     ty = getattr(expression, "ty", None)

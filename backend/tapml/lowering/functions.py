@@ -16,7 +16,7 @@ from tvm import relax
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import sha256, unique
-from tapml.lowering.in_place import Accepts
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.lower import Lowered, lower, short_name
 from tapml.lowering.operator import Operator
 from tapml.lowering.unfused import Unfused

@@ -3,40 +3,35 @@
 What is left of transforms when TVM has fused stands before a product, a reduction, or several kernels: heads that are
 taken apart, windows, concatenations. Each is a kernel that does nothing but to move elements (tapml.regions). Where all
 who read its result may as well compute where each element lies, they do, and the move is gone. Whether they may is for
-those to say who write the kernels (`Accepts`).
+those to say who write the kernels (`AcceptsMove`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import relax, topi
 
+from tapml.lowering.accepts import AcceptsMove, Read
 from tapml.lowering.by_hand import ATTRIBUTE
-from tapml.lowering.calls import name_of, results_of, shape_of, uses_of
+from tapml.lowering.calls import results_of, shape_of, shown_by, uses_of
 from tapml.lowering.fuse import MOST_BUFFERS
 from tapml.lowering.moves import Called, calls_of, fused_name, is_move, is_plain, with_joined_moves
 from tapml.lowering.operator import Operator
 
-Accepts: TypeAlias = Callable[[Operator, Operator, Operator, int], bool]
-"""Of a move, one of so many operators that read what it gives, and what these two are as one: is that better?"""
-
-Read: TypeAlias = Callable[[tvm.IRModule], Mapping[str, Operator]]
-"""The operators of a lowered module, by their PrimFuncs' names."""
-
 _MOST_ROUNDS = 32
 
 
-def with_moves_in_place(module: tvm.IRModule, read: Read, accepts: Accepts) -> tvm.IRModule:
+def with_moves_in_place(module: tvm.IRModule, read: Read, accepts: AcceptsMove) -> tvm.IRModule:
     """The lowered module, without those kernels that only move elements whose readers are all better off without. Of
     those that are left one kernel does all moves of the same tensors (horizontal merging)."""
     without = _without_moves(module, read, accepts)
     return with_joined_moves(without, read(without))
 
 
-def _without_moves(module: tvm.IRModule, read: Read, accepts: Accepts) -> tvm.IRModule:
+def _without_moves(module: tvm.IRModule, read: Read, accepts: AcceptsMove) -> tvm.IRModule:
     refused: set[_Pair] = set()
     accepted: set[_Pair] = set()
     for _ in range(_MOST_ROUNDS):
@@ -75,7 +70,7 @@ class _Moves:
         self._refused = refused
         main = module["main"]
         self._calls = {call.variable: call for call in calls_of(main)}
-        self._shown = _shown(main)
+        self._shown = shown_by(main)
         self._results = {*results_of(main)}
         self._uses = uses_of(main)
         self._movers = {name for name, found in operators.items() if is_move(found)}
@@ -172,13 +167,3 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         made = self.builder_.add_func(function, fused_name((move.name, reader.name_hint)))
         self.made[made.name_hint] = _Pair(move.name, reader.name_hint, readers)
         return made
-
-
-def _shown(function: Any) -> dict[Any, Any]:
-    """View -> the value that it is another shape of."""
-    found: dict[Any, Any] = {}
-    for binding in (binding for block in function.body.blocks for binding in block.bindings):
-        value = getattr(binding, "value", None)
-        if value is not None and name_of(value) == "relax.reshape":
-            found[binding.var] = found.get(value.args[0], value.args[0])
-    return found

@@ -23,9 +23,12 @@ from tvm_ffi import structural_walk
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
+from tapml.lowering.accepts import Accepts
 from tapml.lowering.as_it_lies import with_weights_as_they_lie
+from tapml.lowering.attention import with_attention
 from tapml.lowering.fuse import fuse, with_narrow_joins
-from tapml.lowering.in_place import Accepts, with_moves_in_place
+from tapml.lowering.heads import with_whole_heads
+from tapml.lowering.in_place import with_moves_in_place
 from tapml.lowering.legalize import legalized
 from tapml.lowering.names import names_of_results
 from tapml.lowering.one_row import with_rows_in_their_operators
@@ -112,12 +115,13 @@ def lower(
 ) -> Lowered:
     """Decompose, legalize and fuse `main`, then read the program off it.
 
-    What cannot be lowered where moves are read in place is lowered without. Without `fusing` each operator that others
-    are made of is one of the program's: its values are all that a fused one can give.
+    What cannot be lowered where moves are read in place, or attention is one operator, is lowered without. Without
+    `fusing` each operator that others are made of is one of the program's: its values are all that a fused one can
+    give.
 
     `names`: variable of `main` -> the model's own name of that value, which the program's value has then. `accepts`:
-    which moves are read in place (in_place.py); by default none is. Where it is given, operators make of one row what
-    another one would (one_row.py).
+    which moves are read in place, and which attention is one operator; by default none is. Where it is given, operators
+    make of one row what another one would (one_row.py), and products of heads are those of whole tensors (heads.py).
 
     `main` takes `input_count` inputs, then parameters, all tensors; sizes of the inputs may be variables that have the
     names of `symbols`.
@@ -163,12 +167,14 @@ def _lowered(
             plain = with_means_of_squares(with_wide_means(with_plain_moves(plain)))
             written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(plain)))
             if accepts is not None:
-                written = with_slices(written)
+                written = with_whole_heads(with_slices(written))
             legal = operators(specialized(written))
             legal, fused = fuse(legal) if fusing else (legal, legal)
             lowered = kernels(fused)
             if accepts is not None:
-                lowered = with_moves_in_place(lowered, partial(_operators, input_count, symbols), accepts)
+                reading = partial(_operators, input_count, symbols)
+                lowered = with_attention(lowered, reading, accepts.attention)
+                lowered = with_moves_in_place(lowered, reading, accepts.move)
     except Exception as error:  # TVM's own types, without a common base
         raise _refused(module, operators, error, names) from error
     of_results = names_of_results(legal, fused) if names else {}

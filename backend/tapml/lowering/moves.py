@@ -34,10 +34,11 @@ def calls_of(function: Any) -> Iterator[Called]:
 
 
 def is_plain(call: Any) -> bool:
-    """Does it call a PrimFunc of variables that are tensors, and of no sizes?"""
+    """Does it call a PrimFunc of tensors, variables or constants, and of no sizes?"""
     if name_of(call) != "relax.call_tir" or len(call.args) != 2:
         return False
-    return all(isinstance(field, relax.Var) and shape_of(field) is not None for field in call.args[1].fields)
+    kinds = relax.Var | tvm.ir.GenericConst
+    return all(isinstance(field, kinds) and shape_of(field) is not None for field in call.args[1].fields)
 
 
 def is_move(operator: Operator) -> bool:

@@ -14,63 +14,62 @@ from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attending import Attending, guarded
 from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
 from tapml.compilers.native.factors import last
+from tapml.compilers.native.matrix_parts import odd
+from tapml.compilers.native.words import tight
 
 _BRANCHES = re.compile(r"&&|\|\||\b(if|for|while)\b")
 
-_ROWS, _ROWS_OF_A_MASK = 64, 32
-"""Of a workgroup; and where some rows see fewer keys than others, so that workgroups take longer than others."""
+_ROWS, _FEW_ROWS = 64, 32
+"""Of a workgroup; and where with more of them workgroups would be too few, or some rows see fewer keys than others, so
+that workgroups take longer than others."""
 _KEYS = 32
 """Of a tile."""
-_EACH = 4
-"""Keys of an invocation."""
-_DEPTH = 32
-"""How far along keys a step goes."""
+_BESIDE = _KEYS // 4
+"""Invocations beside each other, each of which has four keys of the same rows."""
+_ROWS_AT_ONCE = LANES // _BESIDE
+_STRIDE = _BESIDE + 1
+"""Vectors of a row of scores."""
+_DEPTH = 4
+"""Vectors of a key that are brought at once: with eight an H200 takes up to a third longer, most of the time."""
 _FILLED = 250
 """Workgroups that fill a large device twice over."""
 _MOST_ROWS = 1.5
 """Times the rows that there are that workgroups have at most."""
 
 
-def tiles_of(shape: Shape, made: Attended, rows: int, batch: int) -> Shape | None:
+def tiles_of(shape: Shape, made: Attended, rows: int, batch: int, width: int) -> Shape | None:
     """For so many rows and batches: None where they are too few, where too many of a workgroup's rows would be none, or
     where more is done with queries than to read them.
-    Of 24 heads of 1,024 rows and keys of 128 it takes an H200 633 us, with 16 rows a workgroup 1,100; where no row sees
-    those behind it 393, with 64 rows 559, with 16 622; with fewer workgroups than fill it, it takes longer."""
+    Of 8 heads of 4,096 rows and keys of 40 it takes an H200 1,150 us, with 16 rows a workgroup 2,560; of 8 heads of
+    1,024 of 80 with 32 rows 230, with 64 252, with 16 367; with fewer workgroups than fill it, it takes longer."""
     query = made.scores.left
     while query.kind == "cast":
         (query,) = query.operands
-    most = _ROWS_OF_A_MASK if made.first or made.last else _ROWS
-    groups = -(-rows // most)
-    if batch * groups < _FILLED or groups * most > _MOST_ROWS * rows or query.kind != "load":
+    if query.kind != "load":
         return None
-    found = dataclasses.replace(shape, rows=most, keys=_KEYS)
-    return found if found.parts == 1 else None  # there is no memory to put parts together
+    for most in (_FEW_ROWS,) if made.first or made.last else (_ROWS, _FEW_ROWS):
+        groups = -(-rows // most)
+        if batch * groups >= _FILLED and groups * most <= _MOST_ROWS * rows:
+            found = dataclasses.replace(shape, rows=most, keys=_KEYS, fours=-(-width // 4))
+            return found if found.parts == 1 else None  # there is no memory to put parts together
+    return None
 
 
 class Tiles(Attending):
-    """`shape`: of `tiles_of`."""
-
-    @property
-    def _beside(self) -> int:
-        """Keys that invocations beside each other have."""
-        return self._shape.keys // _EACH
+    """`shape`: of `tiles_of`. An invocation has four keys of some rows while there are scores, and four columns of
+    others while values are mixed: scores, then weights, go from one to the other through workgroup memory, and what
+    sums are scaled by."""
 
     @property
     def _depth(self) -> int:
-        return min(_DEPTH, max(4, 1 << (self._shape.inner - 1).bit_length()))
-
-    @property
-    def _stride(self) -> int:
-        """Vectors of a row of scores."""
-        return self._shape.keys // 4 + 1
+        return 4 * min(self._query, _DEPTH)
 
     def _memory(self) -> Iterable[str]:
-        shape = self._shape
-        yield f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (self._depth // 4 + 1)}>;"
-        yield f"var<workgroup> score_part : array<vec4<f32>, {shape.rows * self._stride}>;"
-        yield f"var<workgroup> partial : array<f32, {LANES}>;"
-        yield f"var<workgroup> highest : array<f32, {shape.rows}>;"
-        yield f"var<workgroup> factor : array<f32, {shape.rows}>;"
+        rows = self._shape.rows
+        # The greatest scores of invocations beside each other lie where keys were.
+        yield f"var<workgroup> key_part : array<vec4<f32>, {max(_KEYS * odd(self._depth // 4), 2 * rows)}>;"
+        yield f"var<workgroup> score_part : array<vec4<f32>, {rows * _STRIDE}>;"
+        yield f"var<workgroup> factor : array<f32, {rows}>;"
 
     def _placed(self) -> Iterable[str]:
         if not self._made.last:
@@ -82,118 +81,145 @@ class Tiles(Attending):
 
     def _begun(self) -> Iterable[str]:
         shape = self._shape
-        yield f"if (index < {shape.rows}) {{"
-        yield f"  highest[index] = {LOWEST};"
-        yield "}"
-        yield from self._lanes()
-        yield f"let key = index % {self._beside};"
-        yield f"let r = index / {self._beside};"
+        yield f"let lane = index % {shape.fours};"
+        yield f"let own = index / {shape.fours};"
+        yield from (f"var mixed_{c} = vec4<f32>();" for c in range(shape.own_rows))
+        yield f"let key = index % {_BESIDE};"
+        yield f"let r = index / {_BESIDE};"
         for c, row in enumerate(self._rows_of_scores):
             yield f"let row_{c} = min(row + {row}, {last(self._rows)});"
-        yield "workgroupBarrier();"
+            yield f"var most_{c} = {LOWEST};"
+            yield f"var sum_{c} = 0.0;"
 
     @property
     def _rows_of_scores(self) -> list[str]:
-        step = LANES // self._beside
-        return [f"r + {c * step}" if c else "r" for c in range(self._shape.rows // step)]
+        return [f"r + {step}" if step else "r" for step in range(0, self._shape.rows, _ROWS_AT_ONCE)]
+
+    @property
+    def _own_rows(self) -> list[str]:
+        """Where the last groups of lanes have fewer rows, and the last lanes none, they have others' once more."""
+        shape = self._shape
+        highest = (LANES - 1) // shape.fours
+        steps = range(0, shape.own_rows * shape.row_groups, shape.row_groups)
+        return [f"min(own + {n}, {shape.rows - 1})" if highest + n >= shape.rows else f"own + {n}" for n in steps]
+
+    def _keys_brought(self) -> Iterable[str]:
+        """Four beside each other lie apart, so that what invocations beside each other read lies in other banks."""
+        vectors = self._depth // 4
+        stride = odd(vectors)
+        yield f"for (var n = index; n < {_KEYS * vectors}; n += {LANES}) {{"
+        yield f"  let j = n / {vectors};"
+        yield f"  let part = n % {vectors};"
+        brought = "right4(batch, min(at + j, end - 1), k + part * 4)"
+        yield f"  key_part[(j % 4 * {_BESIDE} + j / 4) * {stride} + part] = {brought};"
+        yield "}"
 
     def _scores(self) -> Iterable[str]:
-        shape, depth, vectors = self._shape, self._depth, self._depth // 4
-        rows, keys = range(len(self._rows_of_scores)), range(_EACH)
-        stride = vectors + 1
+        shape, vectors = self._shape, self._depth // 4
+        rows, keys = range(len(self._rows_of_scores)), range(4)
+        stride = odd(vectors)
         yield from (f"var found_{c}_{j} = 0.0;" for c in rows for j in keys)
-        yield f"for (var k = 0; k < {shape.inner}; k += {depth}) {{"
+        yield f"for (var k = 0; k < {shape.inner}; k += {self._depth}) {{"
         yield from (f"  {line}" for line in self._keys_brought())
         yield "  workgroupBarrier();"
         # A loop: written one by one they are a text that software takes minutes to compile.
         end = f"min({vectors}, {self._query} - k / 4)" if self._query % vectors else f"{vectors}"
         yield f"  for (var n = 0; n < {end}; n++) {{"
-        yield from (f"    let b_{j} = key_part[{self._key(j)} * {stride} + n];" for j in keys)
+        for j in keys:
+            yield f"    let b_{j} = key_part[(key{f' + {j * _BESIDE}' if j else ''}) * {stride} + n];"
         for c in rows:
             yield f"    let a_{c} = left4(batch, row_{c}, k + n * 4);"
             yield from (f"    found_{c}_{j} = accumulated(found_{c}_{j}, a_{c}, b_{j});" for j in keys)
         yield "  }"
         yield "  workgroupBarrier();"
         yield "}"
+        for c in rows:
+            yield f"var of_row_{c} = vec4<f32>({', '.join(f'found_{c}_{j}' for j in keys)});"
         yield from self._in_a_loop() if _BRANCHES.search(self._score()) else self._one_by_one()
-        yield "workgroupBarrier();"
 
     def _one_by_one(self) -> Iterable[str]:
         """What becomes of each score."""
-        keys = range(_EACH)
-        for j in keys:
-            yield f"let key_{j} = at + {self._key(j)};"
-            yield f"let seen_{j} = min(key_{j}, end - 1);"
-            for c, row in enumerate(self._rows_of_scores):
-                found = f"score(batch, row_{c}, seen_{j}, found_{c}_{j})"
-                inside = f"(row + {row} < {self._rows}) & (key_{j} < end)"
-                yield f"{self._own_score(row, j)} = select({LOWEST}, {found}, {inside});"
+        yield from (f"let seen_{j} = min(at + key * 4{f' + {j}' if j else ''}, end - 1);" for j in range(4))
+        for c in range(len(self._rows_of_scores)):
+            found = (f"score(batch, row_{c}, seen_{j}, of_row_{c}.{component})" for j, component in enumerate("xyzw"))
+            yield f"of_row_{c} = vec4<f32>({', '.join(found)});"
 
     def _in_a_loop(self) -> Iterable[str]:
         """What may take branches: with sixteen of them software compiles for minutes."""
-        shape, keys = self._shape, range(_EACH)
+        shape = self._shape
         for c, row in enumerate(self._rows_of_scores):
-            for j in keys:
-                yield f"{self._own_score(row, j)} = found_{c}_{j};"
+            yield f"score_part[{tight(row)} * {_STRIDE} + key] = of_row_{c};"
         yield "workgroupBarrier();"
-        own = f"score_part[line * {self._stride} + j / 4][j % 4]"
+        own = f"score_part[line * {_STRIDE} + j / 4][j % 4]"
         seen = f"score(batch, min(row + line, {last(self._rows)}), min(at + j, end - 1), {own})"
-        yield f"for (var n = index; n < {shape.rows * shape.keys}; n += {LANES}) {{"
-        yield f"  let line = n / {shape.keys};"
-        yield f"  let j = n % {shape.keys};"
-        yield f"  {own} = select({LOWEST}, {seen}, row + line < {self._rows} && at + j < end);"
+        yield f"for (var n = index; n < {shape.rows * _KEYS}; n += {LANES}) {{"
+        yield f"  let line = n / {_KEYS};"
+        yield f"  let j = n % {_KEYS};"
+        yield f"  {own} = {seen};"
         yield "}"
-
-    def _own_score(self, row: str, j: int) -> str:
-        """Of a score of the invocation's."""
-        return f"score_part[({row}) * {self._stride} + {self._key(j)} / 4][{self._key(j)} % 4]"
-
-    def _key(self, j: int) -> str:
-        return f"(key + {j * self._beside})" if j else "key"
+        yield "workgroupBarrier();"
+        for c, row in enumerate(self._rows_of_scores):
+            yield f"of_row_{c} = score_part[{tight(row)} * {_STRIDE} + key];"
 
     def _weights(self) -> Iterable[str]:
-        shape = self._shape
-        each = LANES // shape.rows
-        turn = f"for (var j = place; j < {shape.keys // 4}; j += {each}) {{"
-        yield f"let line = index / {each};"
-        yield f"let place = index % {each};"
-        yield f"var most = vec4<f32>({LOWEST});"
-        yield turn
-        yield f"  most = max(most, score_part[line * {self._stride} + j]);"
-        yield "}"
-        yield from self._now(each, "max(max(most.x, most.y), max(most.z, most.w))")
-        yield turn
-        yield f"  let n = line * {self._stride} + j;"
-        yield "  let seen = vec4<i32>(at + j * 4) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(end);"
-        yield "  score_part[n] = select(vec4<f32>(), exp(score_part[n] - now), seen);"
+        rows = self._rows_of_scores
+        yield "let seen = vec4<i32>(at + key * 4) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(end);"
+        for c, row in enumerate(rows):
+            yield f"of_row_{c} = select(vec4<f32>({LOWEST}), of_row_{c}, seen);"
+            most = f"max(max(of_row_{c}.x, of_row_{c}.y), max(of_row_{c}.z, of_row_{c}.w))"
+            yield f"key_part[{tight(row)} * 2 + key / 4][key % 4] = {most};"
+        yield "workgroupBarrier();"
+        for c, row in enumerate(rows):
+            yield f"let four_{c} = max(key_part[{tight(row)} * 2], key_part[{tight(row)} * 2 + 1]);"
+            yield f"let now_{c} = max(most_{c}, max(max(four_{c}.x, four_{c}.y), max(four_{c}.z, four_{c}.w)));"
+            yield f"let scale_{c} = exp(most_{c} - now_{c});"
+            yield f"most_{c} = now_{c};"
+            yield f"of_row_{c} = select(vec4<f32>(), exp(of_row_{c} - now_{c}), seen);"
+            yield f"sum_{c} = sum_{c} * scale_{c} + ((of_row_{c}.x + of_row_{c}.y) + (of_row_{c}.z + of_row_{c}.w));"
+            yield f"score_part[{tight(row)} * {_STRIDE} + key] = of_row_{c};"
+        yield "if (key == 0) {"
+        yield from (f"  factor[{row}] = scale_{c};" for c, row in enumerate(rows))
         yield "}"
         yield "workgroupBarrier();"
 
     def _mixed(self) -> Iterable[str]:
         """Four keys at a time."""
-        shape = self._shape
-        yield from self._scaled()
-        yield f"for (var j = part; j < min({shape.keys}, end - at + 3) / 4; j += {shape.parts}) {{"
+        yield from (f"mixed_{c} *= factor[{row}];" for c, row in enumerate(self._own_rows))
+        yield f"for (var j = 0; j < min({_KEYS}, end - at + 3) / 4; j++) {{"
         for n in range(4):
             yield f"  let v_{n} = value4(batch, min(at + j * 4{f' + {n}' if n else ''}, end - 1), lane * 4);"
         for c, row in enumerate(self._own_rows):
-            yield f"  let p_{c} = score_part[({row}) * {self._stride} + j];"
+            yield f"  let p_{c} = score_part[{tight(row)} * {_STRIDE} + j];"
             for n, component in enumerate("xyzw"):
                 yield f"  mixed_{c} = fma(vec4<f32>(p_{c}.{component}), v_{n}, mixed_{c});"
-            yield f"  sum_{c} += (p_{c}.x + p_{c}.y) + (p_{c}.z + p_{c}.w);"
         yield "}"
 
     def _stored(self) -> Iterable[str]:
         """In a loop over rows, once: sums are put into arrays for that."""
-        shape, count = self._shape, self._shape.own_rows
-        for name, kind, of in (("mixed", "vec4<f32>", "mixed"), ("sums", "f32", "sum")):
-            yield f"var {name} = array<{kind}, {count}>({', '.join(f'{of}_{c}' for c in range(count))});"
+        shape = self._shape
+        rows = self._rows_of_scores
+        yield "workgroupBarrier();"
+        for c, row in enumerate(rows):
+            yield f"score_part[{tight(row)} * {_STRIDE} + key].x = sum_{c};"
+        yield "if (key == 0) {"
+        yield from (f"  factor[{row}] = most_{c};" for c, row in enumerate(rows))
+        yield "}"
+        yield "workgroupBarrier();"
+        count = shape.own_rows
+        yield f"var mixed = array<vec4<f32>, {count}>({', '.join(f'mixed_{c}' for c in range(count))});"
         yield f"for (var c = 0; c < {count}; c++) {{"
         yield f"  let line = own + c * {shape.row_groups};"
-        yield f"  if (row + line < {self._rows}) {{"
+        guards = [f"row + line < {self._rows}"]
+        guards += [f"own < {shape.row_groups}"] if (LANES - 1) // shape.fours >= shape.row_groups else []
+        guards += [f"line < {shape.rows}"] if shape.rows % shape.row_groups else []
+        yield f"  if ({' && '.join(guards)}) {{"
+        yield "    var sum = 0.0;"
+        yield f"    for (var n = 0; n < {_BESIDE}; n++) {{"
+        yield f"      sum += score_part[line * {_STRIDE} + n].x;"
+        yield "    }"
         for n, component in enumerate("xyzw"):
             column = f"lane * 4{f' + {n}' if n else ''}"
-            given = f"batch, row + line, {column}, highest[line], sums[c], mixed[c].{component}"
+            given = f"batch, row + line, {column}, factor[line], sum, mixed[c].{component}"
             guard = "" if self._width == 4 * shape.fours else f"{column} < {self._width}"
             yield from guarded(guard, [f"finish({given});"], "    ")
         yield "  }"

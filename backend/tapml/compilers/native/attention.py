@@ -11,27 +11,79 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tapml.compilers.native import decoding
-from tapml.compilers.native.attended import attended
+from tapml.compilers.native.attended import Attended, attended
 from tapml.compilers.native.attending import PLACES, Attending
 from tapml.compilers.native.attending_matrices import by_matrices
 from tapml.compilers.native.attending_tiles import Tiles, tiles_of
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
-from tapml.compilers.native.attention_shape import LANES, LOWEST, shape_of
+from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape, shape_of
 from tapml.compilers.native.decoding import Decoding
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
+from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import arguments_of
 from tapml.compilers.native.stages import Index, loads
 from tapml.lowering.by_hand import made_with
+
+_MOST_OWN_ROWS = 16
+"""Vectors of mixed values of an invocation: with more there are no registers for them."""
 
 CACHES = 1, 2
 """Among the arguments of attention to a cache: those of keys and values [heads, places, size]."""
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """Of `found`: what it computes, its sizes, and what a workgroup takes: `tiles` where many rows are best."""
+
+    found: Found
+    caches: Sequence[str]
+    indices: Indices
+    made: Attended
+    batch: int
+    rows: int
+    inner: int
+    width: int
+    shape: Shape
+    tiles: Shape | None
+
+
 def attention(found: Found) -> list[Launch] | None:
     """One dispatch, or two where workgroups share out keys. None for what is no attention."""
+    plan = _plan(found)
+    if plan is None:
+        return None
+    found, indices, made, shape, caches = plan.found, plan.indices, plan.made, plan.shape, plan.caches
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    sizes = plan.batch, plan.rows, plan.inner, plan.width
+    if found.matrices and (fast := by_matrices(text, made, sizes, caches)) is not None:
+        return [fast.launch()]
+    kind: type[Attending] = Attending
+    if plan.tiles is not None:
+        kind, shape = Tiles, plan.tiles
+    elif decoding.takes(shape.rows, plan.inner):
+        kind, shape = Decoding, dataclasses.replace(shape, keys=decoding.keys_of(shape.rows, plan.inner))
+    launches = [kind(text, made, shape, plan.width, caches).launch()]
+    if shape.splits > 1:
+        merging = Text(
+            dataclasses.replace(found, part=found.part + 1), f"{found.entry_point}_merge", indices, OWN_NAMES
+        )
+        launches.append(Merging(merging, made, shape, plan.width).launch())
+    return launches
+
+
+def gains(found: Found) -> bool:
+    """Whether it is attention that is better one dispatch than three: where workgroups take many rows. Scores and
+    weights of 8 heads of 4,096 rows and keys are a gigabyte of float32. Where workgroups would take few rows, products
+    of their own are faster than what they save, on an H200 by a third, in software three times."""
+    plan = _plan(found)
+    return plan is not None and plan.tiles is not None and plan.tiles.own_rows <= _MOST_OWN_ROWS
+
+
+def _plan(found: Found) -> _Plan | None:
     caches = _caches(found)
     if caches:
         found = _growing(found, caches)
@@ -51,21 +103,8 @@ def attention(found: Found) -> list[Launch] | None:
     shape = shape_of(rows, batch, keys, inner, width) if fixed else None
     if shape is None:
         return None
-    text = Text(found, found.entry_point, indices, OWN_NAMES)
-    if found.matrices and (fast := by_matrices(text, made, (batch, rows, inner, width), caches)) is not None:
-        return [fast.launch()]
-    kind: type[Attending] = Attending
-    if (tiles := tiles_of(shape, made, rows, batch)) is not None:
-        kind, shape = Tiles, tiles
-    elif decoding.takes(shape.rows, inner):
-        kind, shape = Decoding, dataclasses.replace(shape, keys=decoding.keys_of(shape.rows, inner))
-    launches = [kind(text, made, shape, width, caches).launch()]
-    if shape.splits > 1:
-        merging = Text(
-            dataclasses.replace(found, part=found.part + 1), f"{found.entry_point}_merge", indices, OWN_NAMES
-        )
-        launches.append(Merging(merging, made, shape, width).launch())
-    return launches
+    tiles = tiles_of(shape, made, rows, batch, width)
+    return _Plan(found, caches, indices, made, batch, rows, inner, width, shape, tiles)
 
 
 def _caches(found: Found) -> Sequence[str]:

@@ -44,7 +44,7 @@ class Shape:
     @property
     def own_rows(self) -> int:
         """Of a lane."""
-        return self.rows // self.row_groups
+        return -(-self.rows // self.row_groups)
 
     @property
     def scores(self) -> int:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.base import Progress, described
-from tapml.compilers.native.attention import attention
+from tapml.compilers.native.attention import attention, gains
 from tapml.compilers.native.axes import nodes
 from tapml.compilers.native.dots import uses_dots, with_dots
 from tapml.compilers.native.elementwise import elementwise
@@ -44,7 +44,7 @@ class NativeCompiler:
     """One of the compilers (tapml.compilers.base)."""
 
     name = "native"
-    version = "17"
+    version = "18"
     """Raised whenever it would write something else for the same operator."""
 
     def compile(
@@ -194,6 +194,12 @@ def generated_of(
     if by_hand(found.operator):
         return of_any((attention,), found)
     return of_any(templates, found) or staged(found, templates)
+
+
+def takes_many_rows(operator: Operator) -> bool:
+    """Whether it is attention that is better one kernel than three (`attention.gains`)."""
+    found = recognised(operator)
+    return found is not None and gains(found)
 
 
 def by_hand(operator: Operator) -> bool:
