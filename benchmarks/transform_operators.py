@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.onnx_nodes.cases import Case, cases
 from tapml.carving.prepare import lowered_with_documents
-from tapml.compilers.choose import CHOICES, moves_in_place
+from tapml.compilers.choose import CHOICES, made_for
 from tapml.compilers.native.compile import TEMPLATES, generated, recognised
 from tapml.compilers.native.staged import of_any, staged
 from tapml.errors import TapmlError
@@ -44,7 +44,7 @@ def made_of(case: Case, folder: Path) -> Counter[str]:
     names = [value.name for value in case.test.model.graph.input]
     np.savez(folder / "inputs.npz", **{n: np.asarray(a) for n, a in zip(names, case.inputs, strict=False)})
     imported = import_model(str(folder / "model.onnx"), input_files=[folder / "inputs.npz"])
-    lowered, _ = lowered_with_documents(imported, moves_in_place(CHOICES["native"]))
+    lowered, _ = lowered_with_documents(imported, made_for(CHOICES["native"]))
     kernels = [MOVED if is_move(operator) else template(operator) for operator in lowered.operators]
     return Counter(kernels or [VIEW])
 

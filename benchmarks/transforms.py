@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.pages import between, check_docs
 from tapml.carving.prepare import lowered_with_documents, step_call
-from tapml.compilers.choose import CHOICES, moves_in_place
+from tapml.compilers.choose import CHOICES, made_for
 from tapml.errors import TapmlError
 from tapml.importing import ImportedModel
 from tapml.lowering.in_place import Accepts
@@ -78,7 +78,7 @@ def counted(model: ImportedModel, accepts: Accepts | None) -> dict[str, Moved]:
 
 def rows(name: str, model: ImportedModel) -> Iterator[Row]:
     """One for each function: fused, and in place."""
-    fused, in_place = (counted(model, accepts) for accepts in (None, moves_in_place(CHOICES["native"])))
+    fused, in_place = (counted(model, accepts) for accepts in (None, made_for(CHOICES["native"])))
     for function, before in fused.items():
         yield name if len(fused) == 1 else f"{name}, {function}", before, in_place[function]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.kernels.works import works
 from tapml.carving.prepare import lowered_with_documents
-from tapml.compilers.choose import CHOICES, moves_in_place
+from tapml.compilers.choose import CHOICES, made_for
 from tapml.importing import import_model
 from tapml.lowering.operator import Operator
 
@@ -19,6 +19,6 @@ def operators_of(name: str) -> Iterator[tuple[str, Operator, int]]:
             yield f"{work.name} {work.dtype}", work.operator(), work.rotated
         return
     model = import_model(name, random_inputs=name.endswith(".onnx"))
-    lowered, _ = lowered_with_documents(model, moves_in_place(CHOICES["auto"]))
+    lowered, _ = lowered_with_documents(model, made_for(CHOICES["auto"]))
     for operator in lowered.operators:
         yield f"{name}: {operator.name}", operator, 0
