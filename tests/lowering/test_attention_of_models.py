@@ -115,6 +115,17 @@ def test_only_where_workgroups_have_many_rows(heads: int, rows: int, width: int,
     assert (len(kernels) == 1) is merged
 
 
+def test_attention_of_attention() -> None:
+    """What the first one mixes is what the second one has as scores: it is in one of them."""
+
+    def body(emit: Any, q: Any, k: Any, v: Any) -> list[Any]:
+        (first,) = attention(emit, q, k, v)
+        weights = emit(op.nn.softmax(emit(first)))
+        return [op.matmul(weights, v)]
+
+    assert len(kernels_of({"q": (2, 6, 4), "k": (2, 5, 4), "v": (2, 5, 5)}, body)) == 3
+
+
 def test_what_the_reference_platform_would_not_run_is_several_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(kernels_of(HEADS, attention)) == 1
     monkeypatch.setattr("tapml.lowering.attention.MOST_TEMPORARY_BYTES", 2 * 2 * 6 * 5 * 4)

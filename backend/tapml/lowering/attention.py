@@ -8,6 +8,7 @@ operator. Whether it can is for those to say who write the kernels (`AcceptsAtte
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -43,10 +44,13 @@ def with_attention(module: tvm.IRModule, read: Read, accepts: AcceptsAttention) 
                 mutator.builder_.update_func(variable, mutator.visit_expr(function))
         fused = tvm.ir.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
         merged = fused(mutator.builder_.get())
-        merged = _with_few_temporaries(merged, mutator.made)
-        made = read(merged)
+        # What another one has taken in is called by nothing any more.
+        left = {variable.name_hint for variable in merged.get_global_vars()}
+        made = {name: names for name, names in mutator.made.items() if name in left}
+        merged = _with_few_temporaries(merged, made)
+        operators = read(merged)
         wrong = {
-            names for name, names in mutator.made.items() if not _may_be_run(made[name]) or not accepts(made[name])
+            names for name, names in made.items() if not _may_be_run(operators[name]) or not accepts(operators[name])
         }
         if not wrong:
             return merged
@@ -80,12 +84,13 @@ def _with_few_temporaries(module: tvm.IRModule, names: Collection[str]) -> tvm.I
         of_scores = {found[sums[0]].writes[0].source}
         kept = {region.source for region in found[sums[-1]].reads}
         for place, (block, one) in enumerate(zip(blocks, found, strict=True)):
-            (written,) = (region.source for region in one.writes)
+            written = {region.source for region in one.writes}
             if of_scores.isdisjoint(region.source for region in one.reads):
                 continue
-            of_scores.add(written)
-            if place not in sums and place < sums[-1] and written not in kept:
-                schedule.compute_inline(block)
+            of_scores |= written
+            if place not in sums and place < sums[-1] and kept.isdisjoint(written):
+                with contextlib.suppress(s_tir.ScheduleError):  # it stays in memory
+                    schedule.compute_inline(block)
         module.update_func(module.get_global_var(name), schedule.mod["main"].with_attrs(function.attrs))
     return module
 
