@@ -160,6 +160,17 @@ def test_a_factor_that_something_else_reads_stays_scaled() -> None:
     assert not any(kernel.endswith("matmul_multiply") for kernel in kernels)
 
 
+def test_a_scale_goes_over_one_product() -> None:
+    """Of heads that are mixed before their softmax, each value is one of the model's."""
+
+    def body(emit: Any, q: Any, k: Any, w: Any) -> list[Any]:
+        scores = emit(op.matmul(emit(op.multiply(q, relax.const(0.5))), k))
+        return [op.matmul(emit(op.permute_dims(scores, [0, 2, 1])), w)]
+
+    kernels = kernels_of({"q": (2, 6, 4), "k": (2, 4, 5), "w": (2, 6, 3)}, body)
+    assert kernels == ["fused_matmul_multiply", "fused_transpose_matmul1"]
+
+
 def test_a_scale_of_one_is_none() -> None:
     def body(emit: Any, q: Any, k: Any) -> list[Any]:
         return [op.matmul(emit(q * relax.const(1.0)), k)]

@@ -113,5 +113,8 @@ class _Scaled(_Bound):
             return None
         for data, number in (value.args, [*value.args][::-1]):
             if isinstance(number, tvm.ir.GenericConst) and shape_of(number) == [] and shape_of(data):
-                return data, float(number.value.numpy())
+                made = self.lookup_binding(data) if isinstance(data, relax.Var) else None
+                # Behind a product it is part of that one's kernel, and that product's values are the model's own.
+                of_product = made is not None and name_of(made) == "relax.matmul"
+                return None if of_product else (data, float(number.value.numpy()))
         return None
