@@ -68,6 +68,19 @@ def test_overflow_has_no_bound_and_the_lowest_number_takes_a_score(dtype: str) -
     assert np.isfinite(uncertain.add(lowest, Uncertain(np.array([-1.5])), dtype).spread[0])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_score_is_lost_beside_the_lowest_number(dtype: str) -> None:
+    """As of scores that a mask hides, less the greatest of their row, within one kernel: nothing overflows."""
+    lowest, one = Uncertain(np.array([-uncertain.largest(dtype)])), np.array([1e-3])
+    masked = uncertain.add(Uncertain(np.array([-1.5]), one), lowest, dtype)
+    assert masked.value[0] == pytest.approx(lowest.value[0], rel=1e-4)
+    assert masked.spread[0] == pytest.approx(1.501)
+    assert uncertain.add(masked, Uncertain(np.array([2.0]), one), dtype, -1).spread[0] == pytest.approx(3.502)
+    # Of a row of which nothing is seen what was lost may come back, in whatever order it is added up.
+    assert uncertain.add(masked, masked, dtype, -1).spread[0] >= 2 * 1.5
+    assert uncertain.add(masked, lowest, dtype).spread[0] == np.inf
+
+
 def test_a_choice_that_rounding_may_turn_is_off_by_the_difference() -> None:
     yes, no = Uncertain(np.array([5.0])), Uncertain(np.array([3.0]))
     sure = uncertain.chosen(np.array([True]), np.array([False]), yes, no)

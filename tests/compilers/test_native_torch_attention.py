@@ -86,6 +86,22 @@ def test_many_rows_on_a_device(tmp_path: Path, mask: str) -> None:
     assert wrong(suite, "node-dawn") == {}
 
 
+class Eager(nn.Module):
+    """As transformers has it, with a softmax of its own, a soft cap, and the lowest number for what is not seen."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        scores = torch.tanh(q @ k.transpose(-1, -2) * SIZE**-0.5 / 30) * 30 + mask
+        return scores.softmax(-1) @ v
+
+
+def test_masks_of_the_lowest_number(tmp_path: Path) -> None:
+    hidden = torch.triu(torch.full((PLACES, PLACES), torch.finfo(torch.float32).min), 1)
+    model = imported(tmp_path, Eager(), *heads(2, HEADS, PLACES, SIZE), hidden)
+    suite = carve(model, tmp_path / "a.suite", name="a", compilers=CHOICES["native"])
+    assert as_one(suite)
+    assert wrong(suite, "node-dawn") == {}
+
+
 def test_no_rows_of_few(tmp_path: Path) -> None:
     model = imported(tmp_path, Attending(), *heads(1, 4, 20, SIZE))
     suite = carve(model, tmp_path / "a.suite", name="a", compilers=CHOICES["native"])

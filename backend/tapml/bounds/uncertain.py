@@ -160,7 +160,8 @@ def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
         if _has_ends(a, b) and _are_whole(dtype, a, b):
             ends = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
             return between(value, a.low + ends[0], a.high + ends[1])
-        extra = _spacing(np.maximum(np.abs(a.value), np.abs(b.value)), dtype)
+        larger = np.maximum(np.abs(a.value), np.abs(b.value))
+        extra = _spacing(larger, dtype)
         extra -= _spacing(np.abs(value), dtype)
         # A sum that is larger than both needs nothing more, nor does one that is exact.
         np.fmax(extra, 0.0, out=extra)
@@ -170,7 +171,18 @@ def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
         for operand in (a, b):
             # Adding nothing moves nothing, however the sum is ordered.
             off = _where_exactly(0.0, operand, error, off)
-        return Uncertain(value, off)
+        return Uncertain(value, _beside_the_largest(larger, off, a, b, dtype))
+
+
+def _beside_the_largest(larger: np.ndarray, off: np.ndarray, a: Uncertain, b: Uncertain, dtype: str) -> np.ndarray:
+    """What a sum is off by, where the `larger` of both is the largest number, or the lowest, and the other is lost
+    beside it: by what is lost, for it rounds to that number (`rounded`), and by no unit, which would be beyond it."""
+    most = _MAX[dtype]
+    near = most * _UNIT[dtype] / 4.0
+    if not larger.max(initial=0.0) > most - near:
+        return off
+    lost = a.spread + b.spread + np.minimum(np.abs(a.value), np.abs(b.value))
+    return np.where((np.abs(larger - most) < near) & (lost < near), np.minimum(off, lost), off)
 
 
 def multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
