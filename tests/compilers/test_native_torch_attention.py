@@ -17,7 +17,7 @@ from tapml.compilers.choose import CHOICES
 from tapml.importing import ImportedModel, import_model
 from tapml.suite import Suite
 
-HEADS, PLACES, SIZE = 16, 500, 12
+HEADS, PLACES, SIZE = 64, 100, 12
 """For which workgroups take 64 rows."""
 
 
