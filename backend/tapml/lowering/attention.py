@@ -19,10 +19,10 @@ from tvm import relax, s_tir, topi
 from tapml.errors import InputError
 from tapml.expressions import evaluate
 from tapml.lowering.accepts import AcceptsAttention, Read
-from tapml.lowering.by_hand import ATTRIBUTE
+from tapml.lowering.by_hand import is_by_hand
 from tapml.lowering.calls import results_of, shape_of, shown_by, uses_of
 from tapml.lowering.fuse import MOST_BUFFERS
-from tapml.lowering.moves import Called, calls_of, fused_name
+from tapml.lowering.moves import Called, calls_of, fused_name, merged_by, read_by_these_alone
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram, Store
 from tapml.operators.read import MOST_TEMPORARY_BYTES, MOST_TURNS
@@ -39,11 +39,7 @@ def with_attention(module: tvm.IRModule, read: Read, accepts: AcceptsAttention) 
     chains = _chains(module, read(module))
     while chains:
         mutator = _Merging(module, chains)
-        for variable, function in module.functions.items():
-            if isinstance(function, relax.Function):
-                mutator.builder_.update_func(variable, mutator.visit_expr(function))
-        fused = tvm.ir.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
-        merged = fused(mutator.builder_.get())
+        merged = merged_by(mutator, module)
         # What another one has taken in is called by nothing any more.
         left = {variable.name_hint for variable in merged.get_global_vars()}
         made = {name: names for name, names in mutator.made.items() if name in left}
@@ -116,17 +112,16 @@ def _chains(module: tvm.IRModule, operators: Mapping[str, Operator]) -> dict[Any
         """The call of that kind whose value a call reads, and nobody else does."""
         for field in call.operands:
             made = calls.get(shown.get(field, field))
-            if made is None or kinds.get(made.name) != kind or _by_hand(module, made):
+            if made is None or kinds.get(made.name) != kind or is_by_hand(module[made.name]):
                 continue
             names = [made.variable, *(view for view, of in shown.items() if of == made.variable)]
-            reads = sum(call.operands.count(name) for name in names) + len(names) - 1
-            if results.isdisjoint(names) and reads == sum(uses[name] for name in names):
+            if results.isdisjoint(names) and read_by_these_alone(names, [call], uses):
                 return made
         return None
 
     found = {}
     for variable, call in calls.items():
-        if kinds.get(call.name) != _SUM or _by_hand(module, call):
+        if kinds.get(call.name) != _SUM or is_by_hand(module[call.name]):
             continue
         softmax = before(call, _SOFTMAX)
         scores = before(softmax, _SUM) if softmax is not None else None
@@ -136,11 +131,6 @@ def _chains(module: tvm.IRModule, operators: Mapping[str, Operator]) -> dict[Any
         if len(given) - 2 < MOST_BUFFERS:
             found[variable] = _Chain((scores, softmax, call))
     return found
-
-
-def _by_hand(module: tvm.IRModule, call: Called) -> bool:
-    attributes = module[call.name].attrs
-    return bool(attributes) and ATTRIBUTE in attributes
 
 
 def _reductions(operator: Operator) -> list[str]:

@@ -24,6 +24,11 @@ def by_hand(name: str, *also: str, **options: float) -> dict[str, str]:
     return {ATTRIBUTE: json.dumps([name, also, options])}
 
 
+def is_by_hand(prim_func: Any) -> bool:
+    """Whether it is such an operator, or a fused one."""
+    return prim_func is not None and bool(prim_func.attrs) and ATTRIBUTE in prim_func.attrs
+
+
 def made_with(prim_func: Any, name: str) -> MadeWith | None:
     """What the operator `name` was made with; None where this is another, or a fused one."""
     found = prim_func.attrs.get(ATTRIBUTE) if prim_func is not None and prim_func.attrs else None

@@ -15,10 +15,19 @@ import tvm
 from tvm import relax, topi
 
 from tapml.lowering.accepts import AcceptsMove, Read
-from tapml.lowering.by_hand import ATTRIBUTE
+from tapml.lowering.by_hand import is_by_hand
 from tapml.lowering.calls import results_of, shape_of, shown_by, uses_of
 from tapml.lowering.fuse import MOST_BUFFERS
-from tapml.lowering.moves import Called, calls_of, fused_name, is_move, is_plain, with_joined_moves
+from tapml.lowering.moves import (
+    Called,
+    calls_of,
+    fused_name,
+    is_move,
+    is_plain,
+    merged_by,
+    read_by_these_alone,
+    with_joined_moves,
+)
 from tapml.lowering.operator import Operator
 
 _MOST_ROUNDS = 32
@@ -96,27 +105,20 @@ class _Moves:
         """Calls that read a value, or a view of it; none where something else needs it in memory: a result, a tuple."""
         names = [variable, *(view for view, shown in self._shown.items() if shown == variable)]
         readers = [call for call in self._calls.values() if any(name in call.operands for name in names)]
-        reads = sum(call.operands.count(name) for call in readers for name in names) + len(names) - 1
-        needed = reads != sum(self._uses[name] for name in names) or not self._results.isdisjoint(names)
-        return [] if needed else readers
+        alone = read_by_these_alone(names, readers, self._uses) and self._results.isdisjoint(names)
+        return readers if alone else []
 
     def _may_read(self, move: Called, reader: Called, readers: int) -> bool:
-        function = self._module[reader.name]
-        by_hand = bool(function.attrs) and ATTRIBUTE in function.attrs
         # The outputs of a reader are seldom more than one.
         few = len(reader.operands) + len({*move.operands}) < MOST_BUFFERS
         known = reader.name in self.operators and _Pair(move.name, reader.name, readers) not in self._refused
-        return few and known and not by_hand
+        return few and known and not is_by_hand(self._module[reader.name])
 
     def merged(self, chosen: Mapping[Any, Sequence[Called]]) -> tuple[tvm.IRModule, dict[str, _Pair]]:
         """The module without these moves, and by name of a new PrimFunc the move and the reader that it is of."""
         moves = {variable: (self._calls[variable], len(readers)) for variable, readers in chosen.items()}
         mutator = _Merging(self._module, moves, self._shown)
-        for variable, function in self._module.functions.items():
-            if isinstance(function, relax.Function):
-                mutator.builder_.update_func(variable, mutator.visit_expr(function))
-        fused = tvm.ir.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
-        return fused(mutator.builder_.get()), mutator.made
+        return merged_by(mutator, self._module), mutator.made
 
 
 @relax.expr_functor.mutator

@@ -33,6 +33,13 @@ def calls_of(function: Any) -> Iterator[Called]:
             yield Called(binding.var, value.args[0].name_hint, list(value.args[1].fields))
 
 
+def read_by_these_alone(names: Sequence[Any], readers: Sequence[Called], uses: Mapping[Any, int]) -> bool:
+    """Whether nothing but these calls reads a value, whose `names` are its own and those of its views: the views read
+    it, too. `uses` are how often each variable is read."""
+    reads = sum(call.operands.count(name) for call in readers for name in names) + len(names) - 1
+    return reads == sum(uses[name] for name in names)
+
+
 def is_plain(call: Any) -> bool:
     """Does it call a PrimFunc of tensors, variables or constants, and of no sizes?"""
     if name_of(call) != "relax.call_tir" or len(call.args) != 2:
@@ -70,7 +77,11 @@ def with_joined_moves(module: tvm.IRModule, operators: Mapping[str, Operator]) -
     several = {v: calls for v, calls in several.items() if len(calls) + len({*calls[0].operands}) <= MOST_BUFFERS}
     if not several:
         return module
-    mutator = _Joining(module, several)
+    return merged_by(_Joining(module, several), module)
+
+
+def merged_by(mutator: Any, module: tvm.IRModule) -> tvm.IRModule:
+    """The module after a mutator that makes calls of functions of several PrimFuncs: each of these is one PrimFunc."""
     for variable, function in module.functions.items():
         if isinstance(function, relax.Function):
             mutator.builder_.update_func(variable, mutator.visit_expr(function))

@@ -26,7 +26,7 @@ from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.kernels.textures import texture_limits
-from tapml.lowering.by_hand import ATTRIBUTE, made_with
+from tapml.lowering.by_hand import is_by_hand, made_with
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram
 
@@ -204,7 +204,7 @@ def takes_many_rows(operator: Operator) -> bool:
 
 def by_hand(operator: Operator) -> bool:
     """Whether it is attention to a cache: that has no other template."""
-    return operator.prim_func is not None and bool(operator.prim_func.attrs) and ATTRIBUTE in operator.prim_func.attrs
+    return is_by_hand(operator.prim_func)
 
 
 def recognised(operator: Operator, threads: int = 256) -> Found | None:
