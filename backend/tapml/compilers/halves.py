@@ -16,13 +16,13 @@ HALVES = "float16"
 """The encoding (tapml/encodings.py)."""
 
 # By integers: what is below the smallest normal float16 is kept on every device, which `unpack2x16float` leaves open.
-# With an exponent that is too large by one such a number is its own bits behind a one, which is taken away.
+# Read as those of a normal number, its bits are half of it and half of the smallest normal number, which is the more;
+# twice that, less the smallest normal number, is it. Of a normal number that is more than itself.
 _HALF = """
 // The number that the lower half of a word is, as float16. It is finite.
 fn half_of(word : u32) -> f32 {
-  let size = (word << 13u) & 0x0fffe000u;
-  let normal = bitcast<f32>(size + 0x38000000u);
-  let number = select(normal, bitcast<f32>(size + 0x38800000u) - 6.103515625e-5f, size < 0x800000u);
+  let normal = bitcast<f32>(((word << 13u) & 0x0fffe000u) + 0x38000000u);
+  let number = min(normal, fma(normal, 2.0, -6.103515625e-5f));
   return bitcast<f32>(bitcast<u32>(number) | ((word << 16u) & 0x80000000u));
 }
 """

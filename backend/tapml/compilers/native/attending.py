@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from tapml.compilers.native.words import bare, tight
 
 _AHEAD = 8
 """Values that a lane reads before the first is added."""
+
+MIXED_OF = {4: ("mixed",), 8: ("mixed", "more")}
+"""What a lane's sums of four columns each are called, by how many columns it has."""
 
 PLACES = "places"
 """The symbol for how many places a cache has."""
@@ -50,14 +54,15 @@ class Attending(AttentionHooks):
         grid, group = grid_of(times(*extents(product.batch), row_tiles, shape.splits), most)
         functions = [*self._factors(), self._score(), *self._bounds()]
         functions += [self._finish()] if self._whole else []
+        shared = int(shape.parts > 1)
         self._text.declarations = [
             *self._memory(),
-            *([f"var<workgroup> mixed_part : array<vec4<f32>, {LANES}>;"] if shape.parts > 1 else []),
-            *([f"var<workgroup> sum_part : array<f32, {LANES}>;"] if shape.parts > 1 else []),
+            *([f"var<workgroup> mixed_part : array<vec4<f32>, {shape.wide // 4 * LANES}>;"] * shared),
+            *([f"var<workgroup> sum_part : array<f32, {LANES}>;"] * shared),
             "",
             *self._places(),
             *functions,
-            ACCUMULATED,
+            *self._helpers(),
         ]
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
@@ -86,6 +91,10 @@ class Attending(AttentionHooks):
         return launch if self._whole else self._handing_on(launch)
 
     # ------------------------------------------------ functions
+
+    def _helpers(self) -> Iterable[str]:
+        """What the functions and the body call."""
+        return (ACCUMULATED,)
 
     def _factors(self) -> Iterable[str]:
         yield self._vector(self._left, 4)
@@ -177,7 +186,7 @@ class Attending(AttentionHooks):
         yield f"let own = index / {shape.fours} % {shape.row_groups};"
         yield f"let part = index / {shape.fours * shape.row_groups};"
         for c in range(shape.own_rows):
-            yield f"var mixed_{c} = vec4<f32>();"
+            yield from (f"var {name}_{c} = vec4<f32>();" for name in MIXED_OF[shape.wide])
             yield f"var sum_{c} = 0.0;"
 
     @property
@@ -315,13 +324,17 @@ class Attending(AttentionHooks):
         shape = self._shape
         if shape.parts == 1:
             return
+        names = enumerate(MIXED_OF[shape.wide])
+        kept = [(name, f"index + {n * LANES}" if n else "index") for n, name in names]
         for c in range(shape.own_rows):
-            yield f"mixed_part[index] = mixed_{c};"
+            for name, place in kept:
+                yield f"mixed_part[{place}] = {name}_{c};"
             yield f"sum_part[index] = sum_{c};"
             yield "workgroupBarrier();"
             yield "if (part == 0) {"
             yield f"  for (var p = 1; p < {shape.parts}; p++) {{"
-            yield f"    mixed_{c} += mixed_part[index + p * {shape.fours * shape.row_groups}];"
+            for name, place in kept:
+                yield f"    {name}_{c} += mixed_part[{place} + p * {shape.fours * shape.row_groups}];"
             yield f"    sum_{c} += sum_part[index + p * {shape.fours * shape.row_groups}];"
             yield "  }"
             yield "}"
@@ -331,7 +344,7 @@ class Attending(AttentionHooks):
     def _stored(self) -> Iterable[str]:
         shape = self._shape
         first = "part == 0 && " if shape.parts > 1 else ""
-        whole = self._width == 4 * shape.fours
+        whole = self._width == shape.wide * shape.fours
         for c, here in enumerate(self._own_rows):
             yield f"if ({first}row + {here} < {self._rows}) {{"
             if not self._whole:
@@ -341,13 +354,13 @@ class Attending(AttentionHooks):
                 yield f"    parts[own_part] = highest[{here}];"
                 yield f"    parts[own_part + 1] = sum_{c};"
                 yield "  }"
-            for n, component in enumerate("xyzw"):
-                column = f"lane * 4{f' + {n}' if n else ''}"
+            for n, (name, component) in enumerate(itertools.product(MIXED_OF[shape.wide], "xyzw")):
+                column = f"lane * {shape.wide}{f' + {n}' if n else ''}"
                 if self._whole:
-                    given = f"batch, row + {here}, {column}, highest[{here}], sum_{c}, mixed_{c}.{component}"
+                    given = f"batch, row + {here}, {column}, highest[{here}], sum_{c}, {name}_{c}.{component}"
                     line = f"finish({given});"
                 else:
-                    line = f"parts[own_part + {2 + n} + lane * 4] = mixed_{c}.{component};"
+                    line = f"parts[own_part + {2 + n} + lane * {shape.wide}] = {name}_{c}.{component};"
                 yield from guarded("" if whole else f"{column} < {self._width}", [line], "  ")
             yield "}"
 

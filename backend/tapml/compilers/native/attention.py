@@ -13,14 +13,13 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tapml.compilers.native import decoding
 from tapml.compilers.native.attended import Attended, attended
 from tapml.compilers.native.attending import PLACES, Attending
 from tapml.compilers.native.attending_matrices import by_matrices
 from tapml.compilers.native.attending_tiles import Tiles, tiles_of
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
 from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape, shape_of
-from tapml.compilers.native.decoding import Decoding
+from tapml.compilers.native.decoding import decoding, takes
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
 from tapml.compilers.native.polynomials import Indices
@@ -61,12 +60,13 @@ def attention(found: Found) -> list[Launch] | None:
     sizes = plan.batch, plan.rows, plan.inner, plan.width
     if found.matrices and (fast := by_matrices(text, made, sizes, caches)) is not None:
         return [fast.launch()]
-    kind: type[Attending] = Attending
     if plan.tiles is not None:
-        kind, shape = Tiles, plan.tiles
-    elif decoding.takes(shape.rows, plan.inner):
-        kind, shape = Decoding, dataclasses.replace(shape, keys=decoding.keys_of(shape.rows, plan.inner))
-    launches = [kind(text, made, shape, plan.width, caches).launch()]
+        kernel: Attending = Tiles(text, made, plan.tiles, plan.width, caches)
+    elif takes(shape.rows, plan.inner):
+        kernel = decoding(text, made, shape, plan.width, caches)
+    else:
+        kernel = Attending(text, made, shape, plan.width, caches)
+    launches = [kernel.launch()]
     if shape.splits > 1:
         merging = Text(
             dataclasses.replace(found, part=found.part + 1), f"{found.entry_point}_merge", indices, OWN_NAMES

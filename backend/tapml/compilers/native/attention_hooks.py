@@ -24,7 +24,7 @@ OWN_NAMES = (
     *("row_tiles", "begin", "end", "at", "n", "r", "j", "lane", "four", "part", "parts", "query_part", "key_part"),
     *("score_part", "highest", "factor", "partial", "mixed_part", "sum_part", "mixed", "sum", "sums", "half", "most"),
     *("left8", "right8", "value8", "subgroup", "weight_part", "rest_part", "apart", "far", "reference", "line"),
-    *("scale_part", "brought", "seen", "weight", "e", "of_row", "group_of_keys"),
+    *("scale_part", "brought", "seen", "weight", "e", "of_row", "group_of_keys", "more", "first_four", "last_four"),
     *(
         "here",
         "low",

@@ -48,15 +48,15 @@ FOURS = {4: _FOUR_OF_EIGHT, 8: _FOUR_OF_FOUR}
 
 # The same, two at a time: behind the bits of the float16 that is 1024 an integer of up to ten bits is added to it, and
 # behind those of 64 one that stands four bits further up. All of that is exact on every device.
-FOURS_BY_TWOS = """\
+_BY_TWOS = """\
 // Of a word of eight integers the first and the fifth, less a zero point.
 fn even_two(word : u32, zero : f32) -> vec2<f32> {
-  return unpack2x16float((word & 0x000f000fu) | 0x64006400u) - vec2<f32>(1024.0 + zero);
+  return EVEN;
 }
 
 // The second and the sixth.
 fn odd_two(word : u32, zero : f32) -> vec2<f32> {
-  return unpack2x16float((word & 0x00f000f0u) | 0x54005400u) - vec2<f32>(64.0 + zero);
+  return ODD;
 }
 
 // The first four.
@@ -73,7 +73,16 @@ fn high_four(word : u32, zero : f32) -> vec4<f32> {
   return vec4<f32>(even.x, odd.x, even.y, odd.y);
 }
 """
+_EVEN, _ODD = "(word & 0x000f000fu) | 0x64006400u", "(word & 0x00f000f0u) | 0x54005400u"
+FOURS_BY_TWOS = _BY_TWOS.replace("EVEN", f"unpack2x16float({_EVEN}) - vec2<f32>(1024.0 + zero)").replace(
+    "ODD", f"unpack2x16float({_ODD}) - vec2<f32>(64.0 + zero)"
+)
 """The same functions of eight, for `Integers.zero_is_whole`: faster where four words are read at once."""
+FOURS_BY_HALVES = _BY_TWOS.replace(
+    "EVEN", f"vec2<f32>(vec2<f16>(unpack2x16float({_EVEN})) - vec2<f16>(f16(1024.0 + zero)))"
+).replace("ODD", f"vec2<f32>(vec2<f16>(unpack2x16float({_ODD})) - vec2<f16>(f16(64.0 + zero)))")
+"""The same where a kernel has float16 anyway: a GPU takes both numbers less the zero point at once. (Firefox takes the
+`bitcast` of a word to two float16 for one to float32.)"""
 
 
 @dataclass(frozen=True)
@@ -299,8 +308,10 @@ class ProductOfIntegers(OfIntegers, Hooks):
     @property
     def fours(self) -> str:
         """The functions that make numbers of a word's integers."""
-        by_twos = self.at_once > 1 and self.integers.bits == 4 and self.integers.zero_is_whole
-        return FOURS_BY_TWOS if by_twos else FOURS[self.integers.bits]
+        if self.at_once == 1 or self.integers.bits != 4 or not self.integers.zero_is_whole:
+            return FOURS[self.integers.bits]
+        halves = any(buffer.dtype == "float16" for buffer in self._buffers.values())
+        return FOURS_BY_HALVES if halves else FOURS_BY_TWOS
 
     @property
     def last_column(self) -> str:
