@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.auto.table import text_key
+from tapml.compilers.native.attention import attention
 from tapml.compilers.native.blocks import BLOCKS, BLOCKS_OF_BITS, BLOCKS_OF_LEFT_PIECES, BLOCKS_OF_PIECES, Blocks
 from tapml.compilers.native.compile import (
     NATIVE,
@@ -25,6 +26,7 @@ from tapml.compilers.native.compile import (
     recognised,
 )
 from tapml.compilers.native.dots import uses_dots
+from tapml.compilers.native.elementwise import elementwise
 from tapml.compilers.native.encoded import candidate_encodings, encoded
 from tapml.compilers.native.kernel import Found, Launch
 from tapml.compilers.native.layouts import Layout
@@ -189,7 +191,7 @@ class NativeSpace:
             return
         of_words, windows = has_words(self._operator), blocks
         blocks = blocks and by_matrices
-        more = {"blocks": blocks, "of_words": of_words, "windows": windows}
+        more = {"blocks": blocks, "of_words": of_words, "windows": windows, "apart": attention in self._used}
         for kind in _kinds(tiles, lanes, vectors, of_rows, self.shape, **more):
             for name, launches in kind.texts(partial(self._of_parameter, found)):
                 if (key := _texts(launches)) not in seen:
@@ -212,7 +214,8 @@ class NativeSpace:
         parameter = _parameters().get(name.removeprefix(f"{DEFAULT}."))
         if name != DEFAULT and parameter is None:
             return None
-        launches = generated_of(found, (parameter.template,) if parameter else TEMPLATES, dots=True)
+        templates = (parameter.template, *parameter.others) if parameter else TEMPLATES
+        launches = generated_of(found, templates, dots=True)
         if launches is None or not any(uses_dots(launch.text) for launch in launches):
             return None
         return self._candidate(f"{name}.dots", launches)
@@ -259,7 +262,7 @@ class NativeSpace:
 @functools.cache
 def _parameters() -> dict[str, _Parameter]:
     tiles = [dataclasses.replace(tile, splits=parts) for parts in SPLITS for tile in TILES]
-    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, blocks=True, of_words=True, windows=True)
+    kinds = _kinds(tiles, LANES, VECTORS, LANES, None, blocks=True, of_words=True, windows=True, apart=True)
     return {one.name: one for kind in kinds for one in kind.parameters}
 
 
@@ -274,15 +277,17 @@ def _computed(tile: Tile, shape: Shape) -> int:
 
 @dataclass(frozen=True)
 class _Parameter:
-    """`value`: as launches have it in `shared_out`, where they do."""
+    """`value`: as launches have it in `shared_out`, where they do. `others`: templates for what the first does not
+    know."""
 
     name: str
     template: Template
     value: Hashable = None
     matrices: bool = False
+    others: Sequence[Template] = ()
 
     def launches(self, found: Found) -> list[Launch] | None:
-        made = generated_of(found, (self.template,), self.matrices)
+        made = generated_of(found, (self.template, *self.others), self.matrices)
         return made if made and self.matrices == any(uses_matrices(one.text) for one in made) else None
 
 
@@ -317,9 +322,10 @@ def _kinds(
     blocks: bool,
     of_words: bool,
     windows: bool,
+    apart: bool,
 ) -> Iterator[_Kind]:
     """Parameters, by what they are of: `lanes` and `vectors` of products of few rows, `of_rows` lanes of rows. `shape`:
-    of the operator, where all of it is one product."""
+    of the operator, where all of it is one product; `apart`: whether it is attention."""
     if tiles and (shape is None or shape.tiled):
         yield _Kind([_Parameter(_name_of(tile), partial(matmul, chosen=tile), tile) for tile in tiles])
     if windows:
@@ -338,10 +344,19 @@ def _kinds(
             # Those that do not fit give what the other parameters do.
             yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in words], differ=False)
         yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of), of) for of in of_rows], differ=False)
+    if apart:
+        yield _Kind(
+            [_Parameter(f"apart.lanes-{of}", matmul, others=(partial(rows, lanes=of), elementwise)) for of in _APART],
+            differ=False,
+        )
 
 
 _WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, ((1, False), (2, False), (4, True))
 """Of products of integers in words: columns, lanes, and words at a time, four of them at once or one by one."""
+
+_APART = (1, 16)
+"""Lanes of the softmax of attention, whose products have dispatches of their own: what a GPU in software wants, to
+which barriers are dear."""
 
 _SPLIT = (4, 64)
 """Lanes that share out an inner axis, at least and at most."""

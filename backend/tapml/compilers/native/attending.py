@@ -64,12 +64,15 @@ class Attending(AttentionHooks):
             *functions,
             *self._helpers(),
         ]
+        # As numbers, where they are: how often a loop goes round is read off its head (auto/counting.py).
+        keys = self._count(product.columns)
+        all_of_them = keys.isdigit() and self._whole and not self._made.first and not self._made.last
+        begin, end = ("0", keys) if all_of_them else ("begin", "end")
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
-        tiles_of_rows = tiles(self._rows, rows)
         for line in (
             "let index = i32(number);",
-            f"let row_tiles = {tiles_of_rows};",
+            f"let row_tiles = {tiles(self._rows, rows)};",
             *numbered(group, times_text(self._batches, "row_tiles", shape.splits)),
             f"let split = tile % {shape.splits};" if shape.splits > 1 else "",
             f"let row_tile = tile / {shape.splits};" if shape.splits > 1 else "let row_tile = tile;",
@@ -77,7 +80,7 @@ class Attending(AttentionHooks):
             *self._range(),
             "",
             *self._begun(),
-            f"for (var at = begin; at < end; at += {shape.keys}) {{",
+            f"for (var at = {begin}; at < {end}; at += {shape.keys}) {{",
             *(f"  {line}" for line in self._tile()),
             "}",
             *self._together(),

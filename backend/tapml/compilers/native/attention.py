@@ -27,6 +27,8 @@ from tapml.compilers.native.product import arguments_of
 from tapml.compilers.native.stages import Index, loads
 from tapml.lowering.by_hand import made_with
 
+_MOST_KEYS, _MOST_WORKGROUPS = 64, 768
+"""Keys, and workgroups of few rows: with more, three dispatches are faster."""
 _MOST_OWN_ROWS = 16
 """Vectors of mixed values of an invocation: with more there are no registers for them."""
 
@@ -44,6 +46,7 @@ class _Plan:
     made: Attended
     batch: int
     rows: int
+    keys: int
     inner: int
     width: int
     shape: Shape
@@ -63,7 +66,7 @@ def attention(found: Found) -> list[Launch] | None:
     if plan.tiles is not None:
         kernel: Attending = Tiles(text, made, plan.tiles, plan.width, caches)
     elif takes(shape.rows, plan.inner):
-        kernel = decoding(text, made, shape, plan.width, caches)
+        kernel = decoding(text, made, shape, plan.width, plan.keys, caches)
     else:
         kernel = Attending(text, made, shape, plan.width, caches)
     launches = [kernel.launch()]
@@ -76,11 +79,18 @@ def attention(found: Found) -> list[Launch] | None:
 
 
 def gains(found: Found) -> bool:
-    """Whether it is attention that is better one dispatch than three: where workgroups take many rows. Scores and
-    weights of 8 heads of 4,096 rows and keys are a gigabyte of float32. Where workgroups would take few rows, products
-    of their own are faster than what they save, on an H200 by a third, in software three times."""
+    """Whether it is attention that is better one dispatch than three: where workgroups take many rows, and where there
+    is so little to do that three dispatches cannot be as fast. Scores and weights of 8 heads of 4,096 rows and keys are
+    a gigabyte of float32. Between, as of 12 heads of 256 rows and keys, products of their own are faster than what they
+    save, on an H200 by a third, in software three times."""
     plan = _plan(found)
-    return plan is not None and plan.tiles is not None and plan.tiles.own_rows <= _MOST_OWN_ROWS
+    if plan is None:
+        return False
+    if plan.tiles is not None:
+        return plan.tiles.own_rows <= _MOST_OWN_ROWS
+    if not takes(plan.shape.rows, plan.inner):
+        return plan.keys <= _MOST_KEYS
+    return plan.batch * -(-plan.rows // plan.shape.rows) <= _MOST_WORKGROUPS
 
 
 def _plan(found: Found) -> _Plan | None:
@@ -104,7 +114,7 @@ def _plan(found: Found) -> _Plan | None:
     if shape is None:
         return None
     tiles = tiles_of(shape, made, rows, batch, width)
-    return _Plan(found, caches, indices, made, batch, rows, inner, width, shape, tiles)
+    return _Plan(found, caches, indices, made, batch, rows, keys, inner, width, shape, tiles)
 
 
 def _caches(found: Found) -> Sequence[str]:

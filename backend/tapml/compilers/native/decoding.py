@@ -37,15 +37,17 @@ def takes(rows: int, inner: int) -> bool:
     return rows <= MOST_ROWS and -(-inner // 4) <= _MOST_VECTORS * _MOST_BESIDE
 
 
-def decoding(text: Text, made: Attended, shape: Shape, width: int, caches: Sequence[str]) -> Attending:
-    """The text for such rows. `shape`: of `shape_of`."""
-    return _by_eights(text, made, shape, width, caches) or Decoding(text, made, _tiled(shape), width, caches)
+def decoding(text: Text, made: Attended, shape: Shape, width: int, keys: int, caches: Sequence[str]) -> Attending:
+    """The text for such rows and so many keys. `shape`: of `shape_of`."""
+    found = _by_eights(text, made, shape, width, keys, caches)
+    return found or Decoding(text, made, _tiled(shape, keys), width, caches)
 
 
-def _tiled(shape: Shape) -> Shape:
+def _tiled(shape: Shape, keys: int) -> Shape:
     """With as many keys as a tile has."""
-    beside = _beside(-(-shape.inner // shape.wide))
-    return dataclasses.replace(shape, keys=max(_SCORES // shape.rows, LANES // beside))
+    least = LANES // _beside(-(-shape.inner // shape.wide))
+    most = min(_SCORES // shape.rows, 1 << (keys - 1).bit_length())
+    return dataclasses.replace(shape, keys=max(least, most))
 
 
 class Decoding(Attending):
@@ -81,7 +83,7 @@ class Decoding(Attending):
     def _memory(self) -> Iterable[str]:
         scores = self._shape.rows * self._shape.keys
         yield f"var<workgroup> partial : array<f32, {scores * (self._beside + 1)}>;"
-        yield f"var<workgroup> score_part : array<f32, {scores}>;"
+        yield f"var<workgroup> score_part : array<vec4<f32>, {scores // 4}>;"
 
     def _read(self, factor: str, given: str) -> str:
         """A vector of a factor."""
@@ -140,9 +142,9 @@ class Decoding(Attending):
         lines = (
             f"let key = n % {shape.keys};",
             f"let r = n / {shape.keys};",
-            f"score_part[n] = {LOWEST};",
+            f"score_part[n / 4][n % 4] = {LOWEST};",
             f"if (at + key < end && row + r < {self._rows}) {{",
-            f"  score_part[n] = score(batch, row + r, at + key, {' + '.join(one)});",
+            f"  score_part[n / 4][n % 4] = score(batch, row + r, at + key, {' + '.join(one)});",
             "}",
         )
         yield f"for (var n = index; n < {shape.rows * shape.keys}; n += {LANES}) {{"
@@ -153,10 +155,12 @@ class Decoding(Attending):
         """What an invocation has of a row, with the tile's."""
         shape = self._shape
         first, names = r * shape.keys, [f"{name}_{r}" for name in MIXED_OF[shape.wide]]
-        yield f"var most_{r} = highest[{r}];"
-        yield f"for (var n = {first}; n < {first + shape.keys}; n++) {{"
-        yield f"  most_{r} = max(most_{r}, score_part[n]);"
+        yield f"var four_{r} = score_part[{first // 4}];"
+        yield f"for (var n = {first // 4 + 1}; n < {(first + shape.keys) // 4}; n++) {{"
+        yield f"  four_{r} = max(four_{r}, score_part[n]);"
         yield "}"
+        yield f"let two_{r} = max(four_{r}.xy, four_{r}.zw);"
+        yield f"let most_{r} = max(max(two_{r}.x, two_{r}.y), highest[{r}]);"
         yield f"let scale_{r} = exp(highest[{r}] - most_{r});"
         yield f"highest[{r}] = most_{r};"
         yield from (f"{name} *= scale_{r};" for name in names)
@@ -167,8 +171,9 @@ class Decoding(Attending):
             if (c + 1) * shape.parts > shape.keys:
                 inside = f"{place} < {shape.keys} && {inside}"
                 place = f"min({place}, {shape.keys - 1})"
-            number = f"{first} + {place}" if first else place
-            yield f"let weight_{r}_{c} = select(0.0, exp(score_part[{number}] - most_{r}), {inside});"
+            number = f"({first} + {place})" if first else place
+            score = f"score_part[{number} / 4][{number} % 4]"
+            yield f"let weight_{r}_{c} = select(0.0, exp({score} - most_{r}), {inside});"
             for name, four in zip(names, self._fours(f"value_{c}"), strict=True):
                 yield f"{name} = fma(vec4<f32>(weight_{r}_{c}), {four}, {name});"
             yield f"sum_{r} += weight_{r}_{c};"
@@ -188,13 +193,15 @@ class DecodingEights(Eights, Decoding):
         return (*super()._helpers(), *self.helpers.values(), WIDENED)
 
 
-def _by_eights(text: Text, made: Attended, shape: Shape, width: int, caches: Sequence[str]) -> DecodingEights | None:
+def _by_eights(
+    text: Text, made: Attended, shape: Shape, width: int, keys: int, caches: Sequence[str]
+) -> DecodingEights | None:
     """None where keys, values or queries are something else."""
     product, value = halves_of(made.scores), narrowed(made.value)
     if product is None or value is None or shape.inner % 8 or width % 8:
         return None
     made = dataclasses.replace(made, scores=product, value=value)
-    shape = _tiled(dataclasses.replace(shape, fours=1 << (width // 8 - 1).bit_length(), wide=8))
+    shape = _tiled(dataclasses.replace(shape, fours=1 << (width // 8 - 1).bit_length(), wide=8), keys)
     text = dataclasses.replace(text, accesses={}, written=set(), given={})
     found = DecodingEights(text, made, shape, width, caches)
     return found if found.fits else None
