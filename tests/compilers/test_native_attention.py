@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from compilers.attention_programs import attending
-from compilers.test_native_products import Case, carved, wrong
+from compilers.test_native_products import Case, carved, failing, wrong
+from tapml.compilers.choose import compilers_of
 from tapml.compilers.native.decoding import MOST_ROWS
 
 
@@ -32,6 +33,24 @@ EDGES: dict[str, Case] = {
     **{f"{heads} heads of a group": case(heads, 24, 300, 20, heads=heads) for heads in (2, 5, 7)},
 }
 
+EIGHTS: dict[str, Case] = {
+    "a token": case(1, 64, 300, 64),
+    "grouped heads, of lengths that are no powers of two": case(3, 40, 97, 24, heads=3),
+    "tokens, a window": case(4, 16, 160, 8, window=9),
+}
+"""In float16 these lie in whole vectors of eight."""
+EDGES_OF_EIGHTS: dict[str, Case] = {
+    **{f"{rows} rows": case(rows, 32, 97, 16) for rows in range(1, MOST_ROWS + 2)},
+    **{f"{keys} keys": case(1, 16, keys, 16) for keys in (65, 127, 129, 255, 257, 1025, 4097)},
+    **{f"of {inner}": case(1, inner, 150, 16) for inner in (8, 24, 64, 72, 120, 128, 136, 256)},
+    **{f"values of {width}": case(1, 16, 150, width) for width in (8, 24, 40, 64, 136, 256)},
+}
+LITTLE: dict[str, Case] = {
+    "two rows a workgroup": case(24, 32, 24, 32, heads=2),
+    "an odd number of rows": case(13, 12, 13, 20),
+}
+"""Of more rows than few, but so few that workgroups have two."""
+
 
 def test_few_rows_on_a_device(tmp_path: Path) -> None:
     assert wrong(carved(SOME, tmp_path), "node-dawn") == {}
@@ -45,3 +64,31 @@ def test_few_rows_of_every_size(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_few_rows_of_halves(tmp_path: Path) -> None:
     assert wrong(carved({name: SOME[name] for name in list(SOME)[1:]}, tmp_path, "float16"), "deno") == {}
+
+
+@pytest.mark.parametrize(
+    "of", [pytest.param(EIGHTS, id="some"), pytest.param(EDGES_OF_EIGHTS, id="edges", marks=pytest.mark.slow)]
+)
+def test_few_rows_of_eight_halves_at_once(tmp_path: Path, of: dict[str, Case]) -> None:
+    suite = carved(of, tmp_path, "float16")
+    assert all(
+        "right8(" in file.read_text() for file in suite.path.glob("kernels/*.wgsl") if "_merge" not in file.read_text()
+    )
+    assert wrong(suite, "deno") == {}
+
+
+@pytest.mark.parametrize(("dtype", "device"), [("float32", "node-dawn"), ("float16", "deno")])
+def test_little_to_do(tmp_path: Path, dtype: str, device: str) -> None:
+    suite = carved(LITTLE, tmp_path, dtype)
+    assert all("computes 2 rows" in file.read_text() for file in suite.path.glob("kernels/*.wgsl"))
+    assert wrong(suite, device) == {}
+
+
+def test_a_gpu_has_one_dispatch_and_software_three(tmp_path: Path) -> None:
+    """Of the variants that `auto` ships: barriers, which one dispatch has, are dear in software. All are right."""
+    suite = carved(LITTLE, tmp_path, compilers=compilers_of("auto"))
+    for name in suite.kernels:
+        variants = suite.bundle(name)["variants"]
+        of_kind = {kind: min(variants, key=lambda one: float(one["expected"][kind])) for kind in ("gpu", "software")}
+        assert [len(one["launches"]) for one in of_kind.values()] == [1, 3]
+    assert failing(suite, "node-dawn") == {}

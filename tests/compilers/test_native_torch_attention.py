@@ -102,8 +102,8 @@ def test_masks_of_the_lowest_number(tmp_path: Path) -> None:
     assert wrong(suite, "node-dawn") == {}
 
 
-def test_no_rows_of_few(tmp_path: Path) -> None:
-    model = imported(tmp_path, Attending(), *heads(1, 4, 20, SIZE))
+def test_neither_many_rows_nor_little_to_do(tmp_path: Path) -> None:
+    model = imported(tmp_path, Attending(), *heads(1, 16, 100, SIZE))
     suite = carve(model, tmp_path / "a.suite", name="a", compilers=CHOICES["native"])
     assert [name for name in suite.kernels if "softmax" in name] == ["safe_softmax"]
     assert not as_one(suite)

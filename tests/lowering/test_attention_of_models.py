@@ -98,19 +98,26 @@ def test_a_softmax_along_another_axis_is_asked_for_and_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "rows", "width", "merged"),
+    ("heads", "rows", "keys", "width", "merged"),
     [
-        (250, 64, 12, True),
-        (125, 64, 12, True),
-        (124, 64, 12, False),
-        (125, 128, 12, True),
-        (250, 33, 12, False),
-        (250, 64, 260, False),
+        (250, 64, 100, 12, True),
+        (125, 64, 100, 12, True),
+        (124, 64, 100, 12, False),
+        (125, 128, 100, 12, True),
+        (250, 33, 100, 12, False),
+        (250, 64, 100, 260, False),
+        (250, 33, 64, 12, True),
+        (12, 128, 128, 32, True),
+        (12, 130, 128, 32, False),
+        (2, 12, 65536, 96, False),
+        (2, 1, 65536, 96, True),
     ],
 )
-def test_only_where_workgroups_have_many_rows(heads: int, rows: int, width: int, merged: bool) -> None:
-    """With fewer, products of their own are faster, and with long values there are no registers for them."""
-    shapes = {"q": (heads, rows, 4), "k": (heads, 8, 4), "v": (heads, 8, width)}
+def test_only_where_workgroups_have_many_rows_or_little_to_do(
+    heads: int, rows: int, keys: int, width: int, merged: bool
+) -> None:
+    """Between, products of their own are faster, and with long values there are no registers for them."""
+    shapes = {"q": (heads, rows, 4), "k": (heads, keys, 4), "v": (heads, keys, width)}
     kernels = [operator.name for operator in lowered(shapes, attention, REAL).operators]
     assert (len(kernels) == 1) is merged
 

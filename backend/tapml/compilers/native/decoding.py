@@ -196,12 +196,14 @@ class DecodingEights(Eights, Decoding):
 def _by_eights(
     text: Text, made: Attended, shape: Shape, width: int, keys: int, caches: Sequence[str]
 ) -> DecodingEights | None:
-    """None where keys, values or queries are something else."""
+    """None where keys, values or queries are something else, or keys so few that half of a tile would be none."""
     product, value = halves_of(made.scores), narrowed(made.value)
     if product is None or value is None or shape.inner % 8 or width % 8:
         return None
     made = dataclasses.replace(made, scores=product, value=value)
     shape = _tiled(dataclasses.replace(shape, fours=1 << (width // 8 - 1).bit_length(), wide=8), keys)
+    if shape.keys >= 2 * keys:
+        return None
     text = dataclasses.replace(text, accesses={}, written=set(), given={})
     found = DecodingEights(text, made, shape, width, caches)
     return found if found.fits else None
