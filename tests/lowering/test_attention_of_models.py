@@ -11,13 +11,13 @@ from tvm.relax import op
 
 from lowering.bodies import Body, N, given, lowered, run
 from tapml.compilers.auto.in_place import is_better
-from tapml.compilers.native.compile import takes_many_rows
+from tapml.compilers.native.compile import attention_gains
 from tapml.lowering.accepts import Accepts
 from tapml.lowering.lower import lower
 from tapml.operators.program import OperatorProgram
 
 ANY = Accepts(is_better, lambda _: True)
-REAL = Accepts(is_better, takes_many_rows)
+REAL = Accepts(is_better, attention_gains)
 HEADS = {"q": (2, 6, 4), "k": (2, 5, 4), "v": (2, 5, 3)}
 
 

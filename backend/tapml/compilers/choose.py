@@ -14,7 +14,7 @@ from tapml.compilers.auto.table import read_table
 from tapml.compilers.base import Beginning, Checking, Compiler, Finish, Progress
 from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.external.by_hand import EXTERNAL
-from tapml.compilers.native.compile import NATIVE, takes_many_rows
+from tapml.compilers.native.compile import NATIVE, attention_gains
 from tapml.compilers.tvm.compile import TVM
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError
@@ -94,7 +94,7 @@ def _begun(
 def made_for(compilers: Sequence[Compiler]) -> Accepts | None:
     """What operators are made of, for tapml's own kernels, where these are asked for."""
     own = any(compiler is NATIVE or isinstance(compiler, AutoCompiler) for compiler in compilers)
-    return Accepts(is_better, takes_many_rows) if own else None
+    return Accepts(is_better, attention_gains) if own else None
 
 
 def check_operators(operators: Sequence[Operator], variants: Sequence[str], compilers: Sequence[Compiler]) -> None:

@@ -345,18 +345,18 @@ def _kinds(
             yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in words], differ=False)
         yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of), of) for of in of_rows], differ=False)
     if apart:
-        yield _Kind(
-            [_Parameter(f"apart.lanes-{of}", matmul, others=(partial(rows, lanes=of), elementwise)) for of in _APART],
-            differ=False,
-        )
+        others = partial(rows, lanes=1), elementwise
+        products = {f"apart.{_name_of(tile)}": partial(matmul, chosen=tile) for tile in _APART}
+        own = _Parameter("apart", matmul, others=others)
+        yield _Kind([own, *(_Parameter(*one, others=others) for one in products.items())], differ=False)
 
 
 _WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, ((1, False), (2, False), (4, True))
 """Of products of integers in words: columns, lanes, and words at a time, four of them at once or one by one."""
 
-_APART = (1, 16)
-"""Lanes of the softmax of attention, whose products have dispatches of their own: what a GPU in software wants, to
-which barriers are dear."""
+_APART = Tile(4, 4, 8, 8), Tile(8, 8, 8, 8), Tile(8, 8, 16, 8)
+"""Of attention whose products have dispatches of their own, and rows an invocation each: what a GPU in software wants,
+to which barriers are dear."""
 
 _SPLIT = (4, 64)
 """Lanes that share out an inner axis, at least and at most."""

@@ -196,7 +196,7 @@ def generated_of(
     return of_any(templates, found) or staged(found, templates)
 
 
-def takes_many_rows(operator: Operator) -> bool:
+def attention_gains(operator: Operator) -> bool:
     """Whether it is attention that is better one kernel than three (`attention.gains`)."""
     found = recognised(operator)
     return found is not None and gains(found)
