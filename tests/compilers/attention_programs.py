@@ -9,8 +9,9 @@ from tvm import te, tirx
 from tapml.importing.kernel_calls import call
 
 
-def attending(scale: float, window: int = 0, softcap: float = 0.0, halved: bool = False) -> Any:
-    """The last tokens of a text see all before them, or a window; with weights in float16 or in float32."""
+def attending(scale: float, window: int = 0, softcap: float = 0.0, halved: bool = False, causal: bool = True) -> Any:
+    """The last tokens of a text see all before them, or a window, or, unless it is `causal`, all see all; with weights
+    in float16 or in float32."""
 
     def program(query: Any, keys: Any, values: Any) -> Any:
         (heads, n, size), (kv_heads, places, _), width = query.shape, keys.shape, values.shape[2]
@@ -28,6 +29,8 @@ def attending(scale: float, window: int = 0, softcap: float = 0.0, halved: bool 
             found = products[h, i, j] * tirx.const(scale, "float32")
             if softcap:
                 found = tirx.tanh(found / tirx.const(softcap, "float32")) * tirx.const(softcap, "float32")
+            if not causal:
+                return found
             own = i + places - n
             seen = tirx.all(j <= own, j > own - window) if window else j <= own
             return tirx.Select(seen, found, tirx.const(-1e30, "float32"))

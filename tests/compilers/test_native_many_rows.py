@@ -11,8 +11,12 @@ from compilers.test_native_products import Case, carved, texts_of, wrong
 from tapml.suite import Suite
 
 
-def case(rows: int, inner: int, keys: int, width: int, heads: int = 2, window: int = 0) -> Case:
-    return attending(inner**-0.5, window), [(heads, rows, inner), (heads, keys, inner), (heads, keys, width)]
+def case(rows: int, inner: int, keys: int, width: int, heads: int = 2, window: int = 0, *, causal: bool = True) -> Case:
+    return attending(inner**-0.5, window, causal=causal), [
+        (heads, rows, inner),
+        (heads, keys, inner),
+        (heads, keys, width),
+    ]
 
 
 SOME: dict[str, Case] = {
@@ -28,12 +32,24 @@ EDGES: dict[str, Case] = {
     **{f"values of {width}": case(20, 16, 40, width) for width in (5, 9, 31, 64, 65, 130, 257)},
 }
 
+SHARED: dict[str, Case] = {
+    "four shares": case(64, 16, 256, 16, causal=False),
+    "of odd sizes": case(37, 17, 131, 33, causal=False),
+    "the last one short": case(32, 8, 65, 16, causal=False),
+    "of long values": case(40, 12, 100, 96, heads=1, causal=False),
+}
+
+_TILES = "tapml.compilers.native.attending_tiles"
+
 
 @pytest.fixture
 def filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One workgroup is enough, however many of its rows are none."""
-    monkeypatch.setattr("tapml.compilers.native.attending_tiles._FILLED", 1)
-    monkeypatch.setattr("tapml.compilers.native.attending_tiles._MOST_ROWS", 100)
+    """One workgroup is enough, however many of its rows are none, and however little there is to do."""
+    monkeypatch.setattr(f"{_TILES}._FILLED", 1)
+    monkeypatch.setattr(f"{_TILES}._FILLED_UNSHARED", 1)
+    monkeypatch.setattr(f"{_TILES}._MOST_ROWS", 100)
+    monkeypatch.setattr("tapml.compilers.native.attention.few_rows", lambda *_: False)
+    monkeypatch.setattr("tapml.compilers.native.attention.MOST_ROWS", 0)
 
 
 def tiled(suite: Suite) -> int:
@@ -48,6 +64,18 @@ def test_many_rows_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     suite = carved(SOME, tmp_path)
     assert wrong(suite, "node-dawn") == {}
     assert tiled(suite) == len(SOME)
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("most", [2, 16])
+def test_keys_that_workgroups_share_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(f"{_TILES}._FILLED", 1000)
+    monkeypatch.setattr(f"{_TILES}._NEARLY", 4)
+    monkeypatch.setattr(f"{_TILES}._MOST_SPLITS", most)
+    suite = carved(SHARED, tmp_path)
+    assert wrong(suite, "node-dawn") == {}
+    assert tiled(suite) == len(SHARED)
+    assert sum("share the keys of a row" in text for text in texts_of(suite)) == len(SHARED)
 
 
 def test_where_there_are_few_workgroups_or_rows_a_workgroup_has_fewer(tmp_path: Path) -> None:

@@ -102,15 +102,20 @@ def test_a_softmax_along_another_axis_is_asked_for_and_refused() -> None:
     [
         (250, 64, 100, 12, True),
         (125, 64, 100, 12, True),
-        (124, 64, 100, 12, False),
+        (124, 64, 100, 12, True),
+        (46, 64, 100, 12, False),
+        (12, 256, 256, 96, True),
+        (12, 256, 256, 100, False),
         (125, 128, 100, 12, True),
         (250, 33, 100, 12, False),
         (250, 64, 100, 260, False),
         (250, 33, 64, 12, True),
         (12, 128, 128, 32, True),
-        (12, 130, 128, 32, False),
+        (12, 130, 128, 32, True),
+        (60, 40, 100, 12, False),
         (2, 12, 65536, 96, False),
         (2, 1, 65536, 96, True),
+        (8, 256, 256, 160, False),
     ],
 )
 def test_only_where_workgroups_have_many_rows_or_little_to_do(

@@ -64,10 +64,6 @@ class Attending(AttentionHooks):
             *functions,
             *self._helpers(),
         ]
-        # As numbers, where they are: how often a loop goes round is read off its head (auto/counting.py).
-        keys = self._count(product.columns)
-        all_of_them = keys.isdigit() and self._whole and not self._made.first and not self._made.last
-        begin, end = ("0", keys) if all_of_them else ("begin", "end")
         writer = self._text.writer()
         writer.symbols.update(self.symbols)
         for line in (
@@ -80,7 +76,7 @@ class Attending(AttentionHooks):
             *self._range(),
             "",
             *self._begun(),
-            f"for (var at = {begin}; at < {end}; at += {shape.keys}) {{",
+            *self._over_keys(),
             *(f"  {line}" for line in self._tile()),
             "}",
             *self._together(),
@@ -202,6 +198,20 @@ class Attending(AttentionHooks):
         yield from self._scores()
         yield from self._weights()
         yield from self._mixed()
+
+    def _over_keys(self) -> Iterable[str]:
+        """The head of the loop over tiles. Where keys are a number its bounds are, too: how often a loop goes round is
+        read off its head (auto/counting.py)."""
+        tile, splits, keys = self._shape.keys, self._shape.splits, self._count(self._made.scores.columns)
+        if self._made.first or self._made.last or not keys.isdigit():
+            yield f"for (var at = begin; at < end; at += {tile}) {{"
+        elif splits == 1:
+            yield f"for (var at = 0; at < {keys}; at += {tile}) {{"
+        else:
+            # In the last turn of the last share there may be no key.
+            share = -(-int(keys) // splits)
+            yield f"for (var turn = 0; turn < {-(-share // tile)}; turn++) {{"
+            yield f"  let at = begin + turn * {tile};"
 
     def _range(self) -> Iterable[str]:
         """From the first key that one of the rows sees to the last; where a row sees none, all count alike."""

@@ -31,28 +31,45 @@ _STRIDE = _BESIDE + 1
 """Vectors of a row of scores."""
 _DEPTH = 4
 """Vectors of a key that are brought at once: with eight an H200 takes up to a third longer, most of the time."""
-_FILLED = 250
-"""Workgroups that fill a large device twice over."""
+_FILLED, _NEARLY = 380, 190
+"""Workgroups that fill a large device, where keys are shared out until there are as many; and the least of them."""
+_FILLED_UNSHARED = 250
+"""The same where rows see different keys, which are not shared out."""
+_MOST_SPLITS = 16
 _MOST_ROWS = 1.5
 """Times the rows that there are that workgroups have at most."""
 
 
-def tiles_of(shape: Shape, made: Attended, rows: int, batch: int, width: int) -> Shape | None:
-    """For so many rows and batches: None where they are too few, where too many of a workgroup's rows would be none, or
-    where more is done with queries than to read them.
-    Of 8 heads of 4,096 rows and keys of 40 it takes an H200 1,150 us, with 16 rows a workgroup 2,560; of 8 heads of
-    1,024 of 80 with 32 rows 230, with 64 252, with 16 367; with fewer workgroups than fill it, it takes longer."""
+def tiles_of(shape: Shape, made: Attended, rows: int, batch: int, keys: int, width: int) -> Shape | None:
+    """For so many rows, batches and keys: None where they are too few, where too many of a workgroup's rows would be
+    none, or where more is done with queries than to read them.
+    Of 8 heads of 4,096 rows and keys of 40 it takes an H200 1,150 us, with 16 rows a workgroup 2,560; of 12 heads of
+    256 of 64, three times as long without sharing keys out (37 us for 20 with eight shares of 64 rows or four of 32;
+    of 12 of 512 of 32 75 and 32)."""
     query = made.scores.left
     while query.kind == "cast":
         (query,) = query.operands
     if query.kind != "load":
         return None
-    for most in (_FEW_ROWS,) if made.first or made.last else (_ROWS, _FEW_ROWS):
-        groups = -(-rows // most)
-        if batch * groups >= _FILLED and groups * most <= _MOST_ROWS * rows:
-            found = dataclasses.replace(shape, rows=most, keys=_KEYS, fours=-(-width // 4))
-            return found if found.parts == 1 else None  # there is no memory to put parts together
+    unshared = bool(made.first or made.last)
+    choices = [
+        (most, _splits(batch * -(-rows // most), 1 if unshared else keys // least))
+        for most, least in ((_ROWS, 2 * _KEYS), (_FEW_ROWS, _KEYS))[unshared:]
+        if -(-rows // most) * most <= _MOST_ROWS * rows
+    ]
+    for filled in (_FILLED_UNSHARED,) if unshared else (_FILLED, _NEARLY):
+        for most, splits in choices:
+            if batch * -(-rows // most) * splits >= filled:
+                found = dataclasses.replace(shape, rows=most, keys=_KEYS, fours=-(-width // 4), splits=splits)
+                return found if found.parts == 1 else None  # there is no memory to put parts together
     return None
+
+
+def _splits(workgroups: int, most: int) -> int:
+    splits = 1
+    while workgroups * splits < _FILLED and 2 * splits <= min(most, _MOST_SPLITS):
+        splits *= 2
+    return splits
 
 
 class Tiles(Attending):
@@ -217,10 +234,18 @@ class Tiles(Attending):
         yield f"    for (var n = 0; n < {_BESIDE}; n++) {{"
         yield f"      sum += score_part[line * {_STRIDE} + n].x;"
         yield "    }"
+        if not self._whole:
+            yield f"    let own_part = {self._part.replace('row)', 'row + line)')};"
+            yield "    if (lane == 0) {"
+            yield "      parts[own_part] = factor[line];"
+            yield "      parts[own_part + 1] = sum;"
+            yield "    }"
         for n, component in enumerate("xyzw"):
             column = f"lane * 4{f' + {n}' if n else ''}"
-            given = f"batch, row + line, {column}, factor[line], sum, mixed[c].{component}"
+            value = f"mixed[c].{component}"
+            line = f"finish(batch, row + line, {column}, factor[line], sum, {value});"
+            line = line if self._whole else f"parts[own_part + {2 + n} + lane * 4] = {value};"
             guard = "" if self._width == 4 * shape.fours else f"{column} < {self._width}"
-            yield from guarded(guard, [f"finish({given});"], "    ")
+            yield from guarded(guard, [line], "    ")
         yield "  }"
         yield "}"

@@ -18,8 +18,8 @@ from tapml.compilers.native.attending import PLACES, Attending
 from tapml.compilers.native.attending_matrices import by_matrices
 from tapml.compilers.native.attending_tiles import Tiles, tiles_of
 from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
-from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape, shape_of
-from tapml.compilers.native.decoding import decoding, takes
+from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape, few_rows, shape_of
+from tapml.compilers.native.decoding import MOST_ROWS, decoding, takes
 from tapml.compilers.native.factors import extents
 from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
 from tapml.compilers.native.polynomials import Indices
@@ -31,6 +31,9 @@ _MOST_KEYS, _MOST_WORKGROUPS = 64, 768
 """Keys, and workgroups of few rows: with more, three dispatches are faster."""
 _MOST_OWN_ROWS = 16
 """Vectors of mixed values of an invocation: with more there are no registers for them."""
+_MOST_SHARED_WIDTH = 96
+"""Of a row of values where keys are shared out: of 32 heads of 128 rows and keys of 128 three dispatches take 37 us,
+and one 45."""
 
 CACHES = 1, 2
 """Among the arguments of attention to a cache: those of keys and values [heads, places, size]."""
@@ -38,7 +41,8 @@ CACHES = 1, 2
 
 @dataclass(frozen=True)
 class _Plan:
-    """Of `found`: what it computes, its sizes, and what a workgroup takes: `tiles` where many rows are best."""
+    """Of `found`: what it computes, its sizes, and what a workgroup takes: `tiles` where many rows are best; `few`:
+    whether few rows are."""
 
     found: Found
     caches: Sequence[str]
@@ -51,6 +55,7 @@ class _Plan:
     width: int
     shape: Shape
     tiles: Shape | None
+    few: bool
 
 
 def attention(found: Found) -> list[Launch] | None:
@@ -58,13 +63,13 @@ def attention(found: Found) -> list[Launch] | None:
     plan = _plan(found)
     if plan is None:
         return None
-    found, indices, made, shape, caches = plan.found, plan.indices, plan.made, plan.shape, plan.caches
+    found, indices, made, shape, caches = plan.found, plan.indices, plan.made, plan.tiles or plan.shape, plan.caches
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     sizes = plan.batch, plan.rows, plan.inner, plan.width
     if found.matrices and (fast := by_matrices(text, made, sizes, caches)) is not None:
         return [fast.launch()]
     if plan.tiles is not None:
-        kernel: Attending = Tiles(text, made, plan.tiles, plan.width, caches)
+        kernel: Attending = Tiles(text, made, shape, plan.width, caches)
     elif takes(shape.rows, plan.inner):
         kernel = decoding(text, made, shape, plan.width, plan.keys, caches)
     else:
@@ -79,16 +84,15 @@ def attention(found: Found) -> list[Launch] | None:
 
 
 def gains(found: Found) -> bool:
-    """Whether it is attention that is better one dispatch than three: where workgroups take many rows, and where there
-    is so little to do that three dispatches cannot be as fast. Scores and weights of 8 heads of 4,096 rows and keys are
-    a gigabyte of float32. Between, as of 12 heads of 256 rows and keys, products of their own are faster than what they
-    save, on an H200 by a third, in software three times."""
+    """Whether it is attention that is better one operator than three: where workgroups take many rows of values that
+    are not long, and where there is so little to do that three dispatches cannot be as fast. Scores and weights of 8
+    heads of 4,096 rows and keys are a gigabyte of float32."""
     plan = _plan(found)
     if plan is None:
         return False
     if plan.tiles is not None:
-        return plan.tiles.own_rows <= _MOST_OWN_ROWS
-    if not takes(plan.shape.rows, plan.inner):
+        return plan.tiles.own_rows <= _MOST_OWN_ROWS and (plan.tiles.splits == 1 or plan.width <= _MOST_SHARED_WIDTH)
+    if not plan.few or not takes(plan.shape.rows, plan.inner):
         return plan.keys <= _MOST_KEYS
     return plan.batch * -(-plan.rows // plan.shape.rows) <= _MOST_WORKGROUPS
 
@@ -113,8 +117,9 @@ def _plan(found: Found) -> _Plan | None:
     shape = shape_of(rows, batch, keys, inner, width) if fixed else None
     if shape is None:
         return None
-    tiles = tiles_of(shape, made, rows, batch, width)
-    return _Plan(found, caches, indices, made, batch, rows, keys, inner, width, shape, tiles)
+    few = rows <= MOST_ROWS or few_rows(rows, batch, keys, inner + width)
+    tiles = None if few else tiles_of(shape, made, rows, batch, keys, width)
+    return _Plan(found, caches, indices, made, batch, rows, keys, inner, width, shape, tiles, few)
 
 
 def _caches(found: Found) -> Sequence[str]:
