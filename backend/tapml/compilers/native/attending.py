@@ -202,16 +202,15 @@ class Attending(AttentionHooks):
     def _over_keys(self) -> Iterable[str]:
         """The head of the loop over tiles. Where keys are a number its bounds are, too: how often a loop goes round is
         read off its head (auto/counting.py)."""
-        tile, splits, keys = self._shape.keys, self._shape.splits, self._count(self._made.scores.columns)
-        if self._made.first or self._made.last or not keys.isdigit():
-            yield f"for (var at = begin; at < end; at += {tile}) {{"
-        elif splits == 1:
-            yield f"for (var at = 0; at < {keys}; at += {tile}) {{"
-        else:
-            # In the last turn of the last share there may be no key.
-            share = -(-int(keys) // splits)
-            yield f"for (var turn = 0; turn < {-(-share // tile)}; turn++) {{"
-            yield f"  let at = begin + turn * {tile};"
+        keys = self._keys_of_all
+        begin, end = ("begin", "end") if keys is None or self._shape.splits > 1 else ("0", keys)
+        yield f"for (var at = {begin}; at < {end}; at += {self._shape.keys}) {{"
+
+    @property
+    def _keys_of_all(self) -> int | None:
+        """How many keys all rows see, where that is a number."""
+        keys = self._count(self._made.scores.columns)
+        return int(keys) if keys.isdigit() and not self._made.first and not self._made.last else None
 
     def _range(self) -> Iterable[str]:
         """From the first key that one of the rows sees to the last; where a row sees none, all count alike."""

@@ -34,7 +34,10 @@ _DEPTH = 4
 _FILLED, _NEARLY = 380, 190
 """Workgroups that fill a large device, where keys are shared out until there are as many; and the least of them."""
 _FILLED_UNSHARED = 250
-"""The same where rows see different keys, which are not shared out."""
+"""The same where keys are not shared out, as rows see different ones, or values are long."""
+_MOST_WIDTH = 96
+"""Of a row of values, where keys are shared out: of 32 heads of 512 rows and keys of 128 an H200 takes 238 us without
+that, and 310."""
 _MOST_SPLITS = 16
 _MOST_ROWS = 1.5
 """Times the rows that there are that workgroups have at most."""
@@ -43,18 +46,18 @@ _MOST_ROWS = 1.5
 def tiles_of(shape: Shape, made: Attended, rows: int, batch: int, keys: int, width: int) -> Shape | None:
     """For so many rows, batches and keys: None where they are too few, where too many of a workgroup's rows would be
     none, or where more is done with queries than to read them.
-    Of 8 heads of 4,096 rows and keys of 40 it takes an H200 1,150 us, with 16 rows a workgroup 2,560; of 12 heads of
-    256 of 64, three times as long without sharing keys out (37 us for 20 with eight shares of 64 rows or four of 32;
-    of 12 of 512 of 32 75 and 32)."""
+    Of 8 heads of 4,096 rows and keys of 40 an H200 takes 1,150 us so, with 16 rows a workgroup 2,560; of 12 heads of
+    256 of 64, for which eight workgroups of 64 rows share out keys, or four of 32, 20 and 37; of 12 of 512 of 32, 31
+    and 75."""
     query = made.scores.left
     while query.kind == "cast":
         (query,) = query.operands
     if query.kind != "load":
         return None
-    unshared = bool(made.first or made.last)
+    unshared = bool(made.first or made.last) or width > _MOST_WIDTH
     choices = [
         (most, _splits(batch * -(-rows // most), 1 if unshared else keys // least))
-        for most, least in ((_ROWS, 2 * _KEYS), (_FEW_ROWS, _KEYS))[unshared:]
+        for most, least in ((_ROWS, 2 * _KEYS), (_FEW_ROWS, _KEYS))[bool(made.first or made.last) :]
         if -(-rows // most) * most <= _MOST_ROWS * rows
     ]
     for filled in (_FILLED_UNSHARED,) if unshared else (_FILLED, _NEARLY):
@@ -76,6 +79,16 @@ class Tiles(Attending):
     """`shape`: of `tiles_of`. An invocation has four keys of some rows while there are scores, and four columns of
     others while values are mixed: scores, then weights, go from one to the other through workgroup memory, and what
     sums are scaled by."""
+
+    def _over_keys(self) -> Iterable[str]:
+        keys, splits = self._keys_of_all, self._shape.splits
+        if keys is None or splits == 1:
+            yield from super()._over_keys()
+            return
+        share = -(-keys // splits)
+        # In the last turn of the last share there may be no key.
+        yield f"for (var turn = 0; turn < {-(-share // _KEYS)}; turn++) {{"
+        yield f"  let at = begin + turn * {_KEYS};"
 
     @property
     def _depth(self) -> int:

@@ -31,9 +31,6 @@ _MOST_KEYS, _MOST_WORKGROUPS = 64, 768
 """Keys, and workgroups of few rows: with more, three dispatches are faster."""
 _MOST_OWN_ROWS = 16
 """Vectors of mixed values of an invocation: with more there are no registers for them."""
-_MOST_SHARED_WIDTH = 96
-"""Of a row of values where keys are shared out: of 32 heads of 128 rows and keys of 128 three dispatches take 37 us,
-and one 45."""
 
 CACHES = 1, 2
 """Among the arguments of attention to a cache: those of keys and values [heads, places, size]."""
@@ -91,7 +88,7 @@ def gains(found: Found) -> bool:
     if plan is None:
         return False
     if plan.tiles is not None:
-        return plan.tiles.own_rows <= _MOST_OWN_ROWS and (plan.tiles.splits == 1 or plan.width <= _MOST_SHARED_WIDTH)
+        return plan.tiles.own_rows <= _MOST_OWN_ROWS
     if not plan.few or not takes(plan.shape.rows, plan.inner):
         return plan.keys <= _MOST_KEYS
     return plan.batch * -(-plan.rows // plan.shape.rows) <= _MOST_WORKGROUPS
