@@ -18,7 +18,7 @@ from tapml.importing import ImportedModel, import_model
 from tapml.suite import Suite
 
 HEADS, PLACES, SIZE = 64, 100, 12
-"""For which workgroups take 64 rows."""
+"""For which workgroups take 32 rows."""
 
 
 class Attending(nn.Module):
@@ -53,7 +53,7 @@ def seen(batches: int, places: int) -> Tensor:
 
 
 def as_one(suite: Suite) -> bool:
-    return any("Attention: each workgroup computes 64 rows" in text for text in texts_of(suite))
+    return any("Attention: each workgroup computes 32 rows" in text for text in texts_of(suite))
 
 
 @pytest.mark.parametrize("kind", ["bool", "float", "half"])
