@@ -57,7 +57,7 @@ def _started(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_both_do_their_share() -> None:
-    out, _ = _started("works").communicate(timeout=600)
+    out, _ = _started("works", "waiting").communicate(timeout=600)
     assert out == "0 1 2 3 4 5 True\n"
 
 
