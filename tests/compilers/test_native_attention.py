@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compilers.attention_programs import attending
-from compilers.test_native_products import Case, carved, failing, wrong
+from compilers.test_native_products import Case, carved, failing, texts_of, wrong
 from tapml.compilers.choose import compilers_of
 from tapml.compilers.native.decoding import MOST_ROWS
 
@@ -75,6 +75,16 @@ def test_few_rows_of_eight_halves_at_once(tmp_path: Path, of: dict[str, Case]) -
         "right8(" in file.read_text() for file in suite.path.glob("kernels/*.wgsl") if "_merge" not in file.read_text()
     )
     assert wrong(suite, "deno") == {}
+
+
+@pytest.mark.parametrize("inner", [256, 257, 300])
+def test_little_to_do_with_keys_that_leave_no_memory_for_two_rows(tmp_path: Path, inner: int) -> None:
+    """It is one kernel all the same."""
+    suite = carved({"long keys": case(20, inner, 40, 12)}, tmp_path)
+    (text,) = texts_of(suite)
+    assert "Attention: each workgroup computes " in text
+    assert "computes 2 rows" not in text
+    assert wrong(suite, "node-dawn") == {}
 
 
 @pytest.mark.parametrize(("dtype", "device"), [("float32", "node-dawn"), ("float16", "deno")])

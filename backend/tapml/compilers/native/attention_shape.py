@@ -86,7 +86,8 @@ def shape_of(rows: int, batch: int, keys: int, inner: int, width: int) -> Shape 
     fours = 1 << (-(-width // 4) - 1).bit_length()
     if fours > LANES:
         return None
-    for most in (_FEW_ROWS,) if few_rows(rows, batch, keys, inner + width) else ROWS:
+    few = few_rows(rows, batch, keys, inner + width)
+    for most in (_FEW_ROWS, *ROWS) if few else ROWS:
         at_once = min(most, 1 << (rows - 1).bit_length())
         tile = 32 if at_once > 8 else 64 if at_once > 4 else LANES
         found = Shape(at_once, tile, 1, inner, fours)
