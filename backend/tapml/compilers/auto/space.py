@@ -35,7 +35,7 @@ from tapml.compilers.native.matrices import uses_matrices
 from tapml.compilers.native.rows import rows
 from tapml.compilers.native.skinny import INVOCATIONS, Split
 from tapml.compilers.native.skinny_integers import WordSplit
-from tapml.compilers.native.staged import Template
+from tapml.compilers.native.staged import Template, of_any
 from tapml.compilers.native.tiles import TILES, Tile
 from tapml.compilers.native.winograd import WINOGRAD
 from tapml.compilers.native.words import Unknown
@@ -214,8 +214,7 @@ class NativeSpace:
         parameter = _parameters().get(name.removeprefix(f"{DEFAULT}."))
         if name != DEFAULT and parameter is None:
             return None
-        templates = (parameter.template, *parameter.others) if parameter else TEMPLATES
-        launches = generated_of(found, templates, dots=True)
+        launches = generated_of(found, (parameter.template,) if parameter else TEMPLATES, dots=True)
         if launches is None or not any(uses_dots(launch.text) for launch in launches):
             return None
         return self._candidate(f"{name}.dots", launches)
@@ -277,17 +276,15 @@ def _computed(tile: Tile, shape: Shape) -> int:
 
 @dataclass(frozen=True)
 class _Parameter:
-    """`value`: as launches have it in `shared_out`, where they do. `others`: templates for what the first does not
-    know."""
+    """`value`: as launches have it in `shared_out`, where they do."""
 
     name: str
     template: Template
     value: Hashable = None
     matrices: bool = False
-    others: Sequence[Template] = ()
 
     def launches(self, found: Found) -> list[Launch] | None:
-        made = generated_of(found, (self.template, *self.others), self.matrices)
+        made = generated_of(found, (self.template,), self.matrices)
         return made if made and self.matrices == any(uses_matrices(one.text) for one in made) else None
 
 
@@ -345,10 +342,10 @@ def _kinds(
             yield _Kind([_Parameter(_name_of(split), partial(matmul, chosen=split)) for split in words], differ=False)
         yield _Kind([_Parameter(f"lanes-{of}", partial(rows, lanes=of), of) for of in of_rows], differ=False)
     if apart:
+        products: dict[str, Template] = {"apart": matmul}
+        products |= {f"apart.{_name_of(tile)}": partial(matmul, chosen=tile) for tile in _APART}
         others = partial(rows, lanes=1), elementwise
-        products = {f"apart.{_name_of(tile)}": partial(matmul, chosen=tile) for tile in _APART}
-        own = _Parameter("apart", matmul, others=others)
-        yield _Kind([own, *(_Parameter(*one, others=others) for one in products.items())], differ=False)
+        yield _Kind([_Parameter(name, partial(of_any, (one, *others))) for name, one in products.items()], differ=False)
 
 
 _WORD_COLUMNS, _LEAST_WORD_LANES, _WORDS = (1, 2, 4), 16, ((1, False), (2, False), (4, True))

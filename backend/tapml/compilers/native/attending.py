@@ -353,6 +353,14 @@ class Attending(AttentionHooks):
             if c < shape.own_rows - 1:
                 yield "workgroupBarrier();"
 
+    def _part_begun(self, line: str, highest: str, total: str) -> Iterable[str]:
+        """Where the part of a row begins, `line` of the workgroup, with its greatest score and its sum of weights."""
+        yield f"let own_part = {self._part.replace('row)', f'row + {line})')};"
+        yield "if (lane == 0) {"
+        yield f"  parts[own_part] = {highest};"
+        yield f"  parts[own_part + 1] = {total};"
+        yield "}"
+
     def _stored(self) -> Iterable[str]:
         shape = self._shape
         first = "part == 0 && " if shape.parts > 1 else ""
@@ -360,12 +368,7 @@ class Attending(AttentionHooks):
         for c, here in enumerate(self._own_rows):
             yield f"if ({first}row + {here} < {self._rows}) {{"
             if not self._whole:
-                place = self._part.replace("row)", f"row + {here})")
-                yield f"  let own_part = {place};"
-                yield "  if (lane == 0) {"
-                yield f"    parts[own_part] = highest[{here}];"
-                yield f"    parts[own_part + 1] = sum_{c};"
-                yield "  }"
+                yield from (f"  {line}" for line in self._part_begun(here, f"highest[{here}]", f"sum_{c}"))
             for n, (name, component) in enumerate(itertools.product(MIXED_OF[shape.wide], "xyzw")):
                 column = f"lane * {shape.wide}{f' + {n}' if n else ''}"
                 if self._whole:

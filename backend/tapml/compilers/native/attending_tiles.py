@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from tapml.compilers.native.attended import Attended
 from tapml.compilers.native.attending import Attending, guarded
-from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape
+from tapml.compilers.native.attention_shape import LANES, LOWEST, Shape, splits_of
 from tapml.compilers.native.factors import last
 from tapml.compilers.native.matrix_parts import odd
 from tapml.compilers.native.words import tight
@@ -56,7 +56,7 @@ def tiles_of(shape: Shape, made: Attended, rows: int, batch: int, keys: int, wid
         return None
     unshared = bool(made.first or made.last) or width > _MOST_WIDTH
     choices = [
-        (most, _splits(batch * -(-rows // most), 1 if unshared else keys // least))
+        (most, 1 if unshared else splits_of(batch * -(-rows // most), _FILLED, min(keys // least, _MOST_SPLITS)))
         for most, least in ((_ROWS, 2 * _KEYS), (_FEW_ROWS, _KEYS))[bool(made.first or made.last) :]
         if -(-rows // most) * most <= _MOST_ROWS * rows
     ]
@@ -66,13 +66,6 @@ def tiles_of(shape: Shape, made: Attended, rows: int, batch: int, keys: int, wid
                 found = dataclasses.replace(shape, rows=most, keys=_KEYS, fours=-(-width // 4), splits=splits)
                 return found if found.parts == 1 else None  # there is no memory to put parts together
     return None
-
-
-def _splits(workgroups: int, most: int) -> int:
-    splits = 1
-    while workgroups * splits < _FILLED and 2 * splits <= min(most, _MOST_SPLITS):
-        splits *= 2
-    return splits
 
 
 class Tiles(Attending):
@@ -248,11 +241,7 @@ class Tiles(Attending):
         yield f"      sum += score_part[line * {_STRIDE} + n].x;"
         yield "    }"
         if not self._whole:
-            yield f"    let own_part = {self._part.replace('row)', 'row + line)')};"
-            yield "    if (lane == 0) {"
-            yield "      parts[own_part] = factor[line];"
-            yield "      parts[own_part + 1] = sum;"
-            yield "    }"
+            yield from (f"    {line}" for line in self._part_begun("line", "factor[line]", "sum"))
         for n, component in enumerate("xyzw"):
             column = f"lane * 4{f' + {n}' if n else ''}"
             value = f"mixed[c].{component}"

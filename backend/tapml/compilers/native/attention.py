@@ -111,10 +111,11 @@ def _plan(found: Found) -> _Plan | None:
     batch, rows, keys, inner, width = sizes
     check_counts(indices, [batch, rows, width])
     fixed = all(isinstance(extent, int) for extent in extents((*product.inner, *made.width)))
-    shape = shape_of(rows, batch, keys, inner, width) if fixed else None
+    little = few_rows(rows, batch, keys, inner + width)
+    shape = shape_of(rows, batch, keys, inner, width, little) if fixed else None
     if shape is None:
         return None
-    few = rows <= MOST_ROWS or few_rows(rows, batch, keys, inner + width)
+    few = little or rows <= MOST_ROWS
     tiles = None if few else tiles_of(shape, made, rows, batch, keys, width)
     return _Plan(found, caches, indices, made, batch, rows, keys, inner, width, shape, tiles, few)
 

@@ -81,13 +81,21 @@ def few_rows(rows: int, batch: int, keys: int, length: int) -> bool:
     return little and (rows > max(_FILLED) or keys <= LANES)
 
 
-def shape_of(rows: int, batch: int, keys: int, inner: int, width: int) -> Shape | None:
-    """The one for so many of each; None where a row of values is longer than a workgroup takes."""
+def splits_of(workgroups: int, filled: int, most: int) -> int:
+    """How many share out the keys of each of so many, `most` at most, that `filled` are there: a power of two."""
+    splits = 1
+    while workgroups * splits < filled and 2 * splits <= most:
+        splits *= 2
+    return splits
+
+
+def shape_of(rows: int, batch: int, keys: int, inner: int, width: int, little: bool) -> Shape | None:
+    """The one for so many of each; None where a row of values is longer than a workgroup takes. `little`: whether
+    `few_rows` are for them."""
     fours = 1 << (-(-width // 4) - 1).bit_length()
     if fours > LANES:
         return None
-    few = few_rows(rows, batch, keys, inner + width)
-    for most in (_FEW_ROWS, *ROWS) if few else ROWS:
+    for most in (_FEW_ROWS, *ROWS) if little else ROWS:
         at_once = min(most, 1 << (rows - 1).bit_length())
         tile = 32 if at_once > 8 else 64 if at_once > 4 else LANES
         found = Shape(at_once, tile, 1, inner, fours)
@@ -97,8 +105,6 @@ def shape_of(rows: int, batch: int, keys: int, inner: int, width: int) -> Shape 
         return None
     if found.rows not in _FILLED:
         return found
-    workgroups, splits = batch * -(-rows // found.rows), 1
     most = min(_MOST_SPLITS, keys // min(_LEAST_SHARE // 2, _LEAST_SHARE // found.rows))
-    while 2 * splits <= most and workgroups * splits < _FILLED[found.rows]:
-        splits *= 2
+    splits = splits_of(batch * -(-rows // found.rows), _FILLED[found.rows], most)
     return dataclasses.replace(found, splits=splits if splits >= _LEAST_SPLITS else 1)

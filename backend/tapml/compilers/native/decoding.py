@@ -183,6 +183,7 @@ class DecodingEights(Eights, Decoding):
     """The same of float16 that lie in whole vectors of eight."""
 
     tile = (1, 1)
+    """Nobody asks for lines beyond the last."""
 
     @property
     def fits(self) -> bool:
