@@ -81,6 +81,14 @@ def no_usual_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tapml.cli.runs.DEFAULT_SERVER", "http://127.0.0.1:1")
 
 
+@pytest.fixture(autouse=True)
+def no_model_is_lowered_without(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Where moves in place fail, a model is lowered without, and is right: a test would not see that."""
+    yield
+    said = [*caplog.get_records("setup"), *caplog.get_records("call")]
+    assert [one.getMessage() for one in said if one.name == "tapml.lowering.lower"] == []
+
+
 @pytest.fixture(scope="session")
 def carved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A suite nobody may change: copy it with `suite` where a test edits."""

@@ -34,7 +34,7 @@ def measured(device: str, models: Sequence[str], told: Callable[[Told], None]) -
         for name, operator, _ in operators_of(model)
         if "float16" not in name and not any(part in name for part in _LONG)
     ]
-    timing = Timing(found.session.device, found.session.blobs, turns=3, hang_seconds=15.0)
+    timing = Timing(found.session.device, found.session.blobs, turns=4, hang_seconds=15.0)
     return tune(operators, timing, told)
 
 

@@ -12,81 +12,13 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tapml.importing.cached_attention import cached_attention
-from tapml.importing.kernel_calls import call
+from benchmarks.native_kernels.attention import attention_of_models, attention_to_a_cache
+from benchmarks.native_kernels.drawing import MOST, SIZES, Drawing
 from tapml.importing.model import ImportedModel, Step
 from tapml.importing.ranked import ranked
 from tapml.importing.scanned import scanned
-from tapml.lowering.by_hand import by_hand
-
-SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 97, 127, 128, 129, 255, 256, 257, 512)
-LONG = (1000, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8200)
-MOST = 40_000
-"""Elements of a tensor."""
 
 op = relax.op
-
-
-class Drawing:
-    """One case in the making: `given` are the inputs that it asked for."""
-
-    def __init__(self, draw: random.Random, builder: Any, prefix: str) -> None:
-        self.draw = draw
-        self.builder = builder
-        self._prefix = prefix
-        self.given: list[tuple[Any, np.ndarray[Any, Any]]] = []
-
-    def emit(self, call: Any) -> Any:
-        return self.builder.emit(call)
-
-    def input(self, shape: Sequence[int], dtype: str = "float32", high: int = 0) -> Any:
-        name = f"{self._prefix}_{len(self.given)}"
-        values = np.random.default_rng(self.draw.getrandbits(32))
-        array = values.integers(0, high or 9, shape) if "int" in dtype else values.standard_normal(shape)
-        variable = relax.Var(name, relax.TensorType(tuple(shape), dtype))
-        self.given.append((variable, np.asarray(array).astype(dtype)))
-        return variable
-
-    def shape(self, least: int = 1, most: int = 4) -> list[int]:
-        """Of so many axes, with no more elements than `MOST`."""
-        sizes = [self.draw.choice(SIZES) for _ in range(self.draw.randint(least, most))]
-        if self.draw.random() < 0.15:
-            sizes[-1] = self.draw.choice(LONG)
-        while math.prod(sizes) > MOST:
-            place = self.draw.randrange(len(sizes))
-            sizes[place] = self.draw.choice([size for size in SIZES if size <= sizes[place]] or [1])
-        return sizes
-
-    def tensor(self, shape: Sequence[int]) -> Any:
-        """An input of this shape, perhaps behind a few pointwise steps."""
-        return self.pointwise(self.input(shape), self.draw.choice((0, 0, 0, 1, 2)))
-
-    def pointwise(self, x: Any, steps: int) -> Any:
-        for _ in range(steps):
-            x = self.emit(self._step(x))
-        return x
-
-    def _step(self, x: Any) -> Any:
-        shape = [int(size) for size in x.ty.shape]
-        kind = self.draw.choice(("unary", "unary", "binary", "binary", "scalar", "where"))
-        if kind == "unary":
-            return self.draw.choice(
-                (op.tanh, op.sigmoid, op.nn.relu, op.nn.gelu, op.nn.silu, op.abs, op.negative, op.erf)
-            )(x)
-        if kind == "scalar":
-            return self.draw.choice((op.multiply, op.add, op.maximum))(
-                x, relax.const(self.draw.uniform(-2, 2), "float32")
-            )
-        other = [size if self.draw.random() < 0.7 else 1 for size in shape]
-        other = other[self.draw.randrange(len(other)) :] if self.draw.random() < 0.3 and other else other
-        y = self.input(other)
-        if kind == "where":
-            return op.where(self.emit(op.greater(x, y)), x, y)
-        return self.draw.choice((op.add, op.subtract, op.multiply, op.minimum))(x, y)
-
-    def end(self, x: Any) -> Any:
-        """Perhaps a few pointwise steps behind it."""
-        return self.pointwise(x, self.draw.choice((0, 0, 1, 2)))
 
 
 def _pointwise(d: Drawing) -> Any:
@@ -220,41 +152,6 @@ def _argmax(d: Drawing) -> Any:
     return d.end(d.emit(op.astype(found, "float32")))
 
 
-def _attention(d: Drawing) -> Any:
-    """To a cache, as decoders have it: one token or a chunk, perhaps with a window, a soft cap, a bias and sinks."""
-    kv_heads, groups, tokens = (
-        d.draw.choice((1, 2, 3)),
-        d.draw.choice((1, 1, 2, 4)),
-        d.draw.choice((1, 1, 2, 5, 17, 33)),
-    )
-    dim, width = (d.draw.choice((2, 3, 4, 8, 16, 17, 32, 64, 65)) for _ in range(2))
-    capacity = d.draw.choice((7, 31, 32, 33, 64, 127, 129, 257, 300, 520))
-    heads = kv_heads * groups
-    given = {
-        "sinks": d.input([heads]) if d.draw.random() < 0.3 else None,
-        "bias": d.input([d.draw.choice((1, heads)), tokens, capacity]) if d.draw.random() < 0.3 else None,
-    }
-    also = {name: found for name, found in given.items() if found is not None}
-    positions = d.input([tokens], "int32", capacity)
-    options = {
-        "scaling": d.draw.uniform(0.05, 0.5),
-        "window": d.draw.choice((0, 0, 1, 5, 40)),
-        "softcap": d.draw.choice((0.0, 0.0, 2.5)),
-    }
-    sizes = ([heads, tokens, dim], [kv_heads, capacity, dim], [kv_heads, capacity, width])
-    tensors = [*map(d.input, sizes), positions, *also.values()]
-    if d.draw.random() < 0.3:  # its program alone, perhaps with something behind it
-        called = partial(_cached, names=tuple(also), options=options)
-        return d.end(d.emit(d.builder.call_te(called, *tensors, primfunc_name_hint="attention")))
-    attributes = by_hand("cached_attention", *also, **options)
-    called = partial(_cached, names=tuple(also), options=options)
-    return call(d.builder, called, tensors, name="cached_attention", alone=True, attributes=attributes)
-
-
-def _cached(query: Any, keys: Any, values: Any, positions: Any, *also: Any, names: Sequence[str], options: Any) -> Any:
-    return cached_attention(query, keys, values, positions, **dict(zip(names, also, strict=True)), **options)
-
-
 KINDS: dict[str, Callable[[Drawing], Any]] = {
     "pointwise": _pointwise,
     "transpose": _transpose,
@@ -272,7 +169,8 @@ KINDS: dict[str, Callable[[Drawing], Any]] = {
     "topk": _topk,
     "scan": _scan,
     "argmax": _argmax,
-    "attention": _attention,
+    "attention": attention_to_a_cache,
+    "attention_of_models": attention_of_models,
 }
 
 

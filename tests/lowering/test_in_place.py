@@ -140,7 +140,7 @@ def test_slices_are_what_splits_give(sections: Any, axis: int) -> None:
     kernels_of({"x": (N, 6)}, body)
 
 
-def test_what_cannot_be_lowered_with_moves_in_place_is_lowered_without() -> None:
+def test_what_cannot_be_lowered_with_moves_in_place_is_lowered_without(caplog: pytest.LogCaptureFixture) -> None:
     def body(emit: Any, x: Any) -> list[Any]:
         return [emit(op.nn.softmax(emit(op.permute_dims(x, [1, 0])), axis=-1))]
 
@@ -150,6 +150,10 @@ def test_what_cannot_be_lowered_with_moves_in_place_is_lowered_without() -> None
     shapes = {"x": (5, 7)}
     assert len(kernels_of(shapes, body, lambda *_: True)) == 1
     assert kernels_of(shapes, body, failing) == kernels_of(shapes, body, lambda *_: False)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith("no move of this model is read in place")
+    assert "a defect" in said
+    caplog.clear()
 
 
 def test_of_each_part_of_a_split_it_is_asked_once() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -23,7 +25,7 @@ from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile
 from tapml.lowering.lower import lower
 from tapml.lowering.operator import Operator
-from tapml.tuning.timing import Timing
+from tapml.tuning.timing import Timed, Timing
 from tapml.tuning.tune import Told, tune
 
 
@@ -92,6 +94,31 @@ def test_what_gives_something_else_or_does_not_compile_has_no_time(
     assert by_name["native.zero"].refused == "it does not give what tvm gives"
     assert by_name["native.broken"].seconds is None
     assert by_name["native.broken"].refused
+
+
+class Counted(Timing):
+    """Says what each turn took: `microseconds` by the candidate's name, less 1 each turn."""
+
+    def __init__(self, device: WebGpuDevice, microseconds: Mapping[str, float]) -> None:
+        super().__init__(device.session.device, device.session.blobs, 3, 60.0)
+        self.microseconds = dict(microseconds)
+        self.taken: Counter[str] = Counter()
+
+    def _turn(self, one: Timed, *given: Any) -> None:
+        name = one.candidate.name
+        super()._turn(one, *given)
+        self.taken[name] += 1
+        one.seconds = 1e-6 * (self.microseconds[name] - self.taken[name])
+
+
+def test_those_near_the_fastest_have_more_turns(device: WebGpuDevice, operators: Sequence[Operator]) -> None:
+    operator = operators[0]
+    found = candidates([operator], (1,))[operator.name][:4]
+    first, near, far, hopeless = (one.name for one in found)
+    counted = Counted(device, {first: 110.0, near: 150.0, far: 250.0, hopeless: 900.0})
+    times = {one.candidate.name: one.seconds for one in counted.of(operator, found)}
+    assert counted.taken == {first: 9, near: 9, far: 3, hopeless: 2}
+    assert times == pytest.approx({first: 101e-6, near: 141e-6, far: 247e-6, hopeless: 898e-6})
 
 
 def test_a_table_is_of_a_module_in_python(device: WebGpuDevice, tmp_path: Path) -> None:

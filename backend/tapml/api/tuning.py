@@ -29,7 +29,7 @@ def tune(
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> dict[str, Any]:
     """Time each kernel that there is of the operators of `module` on `device`, as `tapml tune` does. The least time of
-    so many `turns` counts.
+    so many `turns` counts, of three times as many for those near the fastest.
 
     Gives the document tapml.tuned/1 (docs/choosing.md), and writes it to `path`: `tapml carve --tuned` chooses by it.
     `document["kernels"]` has, for each operator, its `candidates` with `microseconds`, or why one is `refused`: what

@@ -30,6 +30,7 @@ def add_tune(commands: Commands, add_importing: Callable[[argparse.ArgumentParse
         "--kernel", action="append", default=[], metavar="NAME", help="only this operator's; repeat for several"
     )
     parser.add_argument(
-        "--turns", type=positive, default=3, metavar="N", help="times that each is timed; the least counts (default 3)"
-    )
+        "--turns", type=positive, default=3, metavar="N",
+        help="times that each is timed, and three times as often those near the fastest; the least counts (default 3)",
+    )  # fmt: skip
     add_importing(parser)

@@ -6,9 +6,9 @@ comes from code generation, runtime, driver or browser, never from a different g
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -51,6 +51,7 @@ from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
 from tapml.program.program import Program as ModelProgram
 
 _LONGEST_NAME = 120
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def lower(
 ) -> Lowered:
     """Decompose, legalize and fuse `main`, then read the program off it.
 
-    What cannot be lowered where moves are read in place, or attention is one operator, is lowered without. Without
+    What cannot be lowered where moves are read in place, or attention is one operator, is lowered without, and a
+    warning says so: nobody knows of a model for which that is right. Without
     `fusing` each operator that others are made of is one of the program's: its values are all that a fused one can
     give.
 
@@ -127,10 +129,20 @@ def lower(
     names of `symbols`.
     Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
     """
+    why = ""
     if accepts is not None:
-        with contextlib.suppress(InputError):
+        try:
             return _lowered(module, input_count, symbols, names, accepts, fusing)
-    return _lowered(module, input_count, symbols, names, None, fusing)
+        except InputError as error:
+            why = str(error)
+    found = _lowered(module, input_count, symbols, names, None, fusing)
+    if why:
+        _log.warning(
+            "no move of this model is read in place, and no attention is one operator, so that it has more kernels "
+            "than it needs: %s. Please report it.",
+            why,
+        )
+    return found
 
 
 def _lowered(
