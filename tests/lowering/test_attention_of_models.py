@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, topi
 from tvm.relax import op
 
 from lowering.bodies import Body, N, given, lowered, run
@@ -42,6 +42,16 @@ def test_scores_their_softmax_and_what_it_mixes_are_one_operator(mask: tuple[int
     shapes = {**HEADS, **({} if mask is None else {"mask": mask})}
     (kernel,) = kernels_of(shapes, attention)
     assert kernel.endswith("softmax_matmul1")
+
+
+@pytest.mark.parametrize("name", ["attention", "merged", "joined"])
+def test_an_operator_may_be_called_what_functions_in_the_making_are(name: str) -> None:
+    def body(emit: Any, q: Any, k: Any, v: Any) -> list[Any]:
+        doubled = emit.__self__.call_te(topi.multiply, q, q, primfunc_name_hint=name)
+        moves = [op.permute_dims(q, axes) for axes in ([1, 0, 2], [2, 0, 1])]
+        return [op.nn.softmax(emit(doubled)), *attention(emit, q, k, v), *moves]
+
+    assert [kernel for kernel in kernels_of(HEADS, body) if kernel.endswith("softmax_matmul1")]
 
 
 def test_no_more_is_in_memory_than_scores_and_weights() -> None:

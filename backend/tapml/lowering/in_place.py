@@ -21,6 +21,7 @@ from tapml.lowering.fuse import MOST_BUFFERS
 from tapml.lowering.moves import (
     Called,
     calls_of,
+    free_name,
     fused_name,
     is_move,
     is_plain,
@@ -153,7 +154,8 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         (move, readers), reader = self._moves[variable], call.args[0]
         inside = {found: relax.Var(f"given{number}", found.ty) for number, found in enumerate(given)}
         builder = relax.BlockBuilder(self._module)
-        with builder.function("merged", [*inside.values()]):
+        name = free_name(self._module, "merged")
+        with builder.function(name, [*inside.values()]):
             with builder.dataflow():
                 operands = relax.Tuple([inside[found] for found in move.operands])
                 callee = self._module.get_global_var(move.name)
@@ -165,7 +167,7 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
                 operands = relax.Tuple([inside[found] for found in call.args[1].fields])
                 result = builder.emit_output(relax.call_tir(reader, operands, [*call.ty_args]))
             builder.emit_func_output(result)
-        function = relax.utils.copy_with_new_vars(builder.finalize()["merged"]).with_attr("Primitive", True)
+        function = relax.utils.copy_with_new_vars(builder.finalize()[name]).with_attr("Primitive", True)
         made = self.builder_.add_func(function, fused_name((move.name, reader.name_hint)))
         self.made[made.name_hint] = _Pair(move.name, reader.name_hint, readers)
         return made
