@@ -130,4 +130,5 @@ def _masked(d: Drawing, scores: Any, heads: int, rows: int, keys: int, dtype: st
     if kind == "added":
         numbers = np.where(seen, 0.0, hidden).astype(dtype)
         return d.emit(op.add(scores, relax.const(numbers, dtype)))
-    return d.emit(op.where(relax.const(seen, "bool"), scores, relax.const(hidden, dtype)))
+    mask = d.emit(op.greater(relax.const(seen.astype(np.int32)), relax.const(0, "int32")))
+    return d.emit(op.where(mask, scores, relax.const(hidden, dtype)))
