@@ -83,9 +83,12 @@ def attention(found: Found) -> list[Launch] | None:
 def gains(found: Found) -> bool:
     """Whether it is attention that is better one operator than three: where workgroups take many rows of values that
     are not long, and where there is so little to do that three dispatches cannot be as fast. Scores and weights of 8
-    heads of 4,096 rows and keys are a gigabyte of float32."""
+    heads of 4,096 rows and keys are a gigabyte of float32.
+
+    Not where the program has scores summed in float16: what these may be off by is bounded, but no longer what becomes
+    of their exponentials, once scores are 10 or so. Of three operators each has bounds by which faults are found."""
     plan = _plan(found)
-    if plan is None:
+    if plan is None or plan.made.scores.dtype == "float16":
         return False
     if plan.tiles is not None:
         return plan.tiles.own_rows <= _MOST_OWN_ROWS
