@@ -35,7 +35,7 @@ def verdicts(suite: Suite, device: str) -> dict[str, Any]:
     return {
         test["kernel"]: (test["verdict"], test.get("message"))
         for test in document["tests"]
-        if test["verdict"] != "pass" and test.get("message") != LACKING
+        if test["verdict"] != "pass" and not (test.get("message") or "").endswith(LACKING)
     }
 
 
