@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, topi
 from tvm.relax import op
 
 from lowering.bodies import Body, N, given, lowered, run
@@ -171,3 +171,18 @@ def test_of_each_part_of_a_split_it_is_asked_once() -> None:
 
     assert len(kernels_of({"x": (8, 96)}, body, accepts)) == 12
     assert len(asked) == len(set(asked)) == 12
+
+
+def test_what_several_outputs_are_made_of_is_moved() -> None:
+    """A kernel of several outputs reads what a move wrote; the other moves of the model are read in place."""
+
+    def body(emit: Any, x: Any) -> list[Any]:
+        def both(found: Any) -> list[Any]:
+            return [topi.nn.softmax(found, axis=1), topi.sum(found, axis=1)]
+
+        two = emit(emit.__self__.call_te(both, emit(op.permute_dims(x, [1, 0])), primfunc_name_hint="both"))
+        moved = emit(op.permute_dims(emit(op.tanh(x)), [1, 0]))
+        parts = [emit(relax.TupleGetItem(two, place)) for place in (0, 1)]
+        return [*map(op.tanh, parts), op.nn.softmax(moved)]
+
+    assert sum("transpose" in kernel for kernel in kernels_of({"x": (5, 7)}, body, lambda *_: True)) == 2

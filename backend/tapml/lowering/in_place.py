@@ -110,8 +110,8 @@ class _Moves:
         return readers if alone else []
 
     def _may_read(self, move: Called, reader: Called, readers: int) -> bool:
-        # The outputs of a reader are seldom more than one.
         few = len(reader.operands) + len({*move.operands}) < MOST_BUFFERS
+        few &= isinstance(reader.variable.ty, relax.TensorType)  # not of several outputs, as words and scales are
         known = reader.name in self.operators and _Pair(move.name, reader.name, readers) not in self._refused
         return few and known and not is_by_hand(self._module[reader.name])
 
