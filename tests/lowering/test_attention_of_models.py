@@ -54,6 +54,15 @@ def test_an_operator_may_be_called_what_functions_in_the_making_are(name: str) -
     assert [kernel for kernel in kernels_of(HEADS, body) if kernel.endswith("softmax_matmul1")]
 
 
+@pytest.mark.parametrize("name", ["attention", "merged"])
+def test_an_operator_of_it_may_be_called_so(name: str) -> None:
+    def body(emit: Any, q: Any, k: Any, v: Any) -> list[Any]:
+        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 2, 1]))))
+        return [op.matmul(emit(emit.__self__.call_te(topi.nn.softmax, scores, primfunc_name_hint=name)), v)]
+
+    assert len(kernels_of(HEADS, body)) == 1
+
+
 def test_no_more_is_in_memory_than_scores_and_weights() -> None:
     """What a reference platform computes: the scale and the mask are added where scores are read."""
     (operator,) = lowered({**HEADS, "mask": (6, 5)}, attention, ANY).operators

@@ -22,7 +22,7 @@ from tapml.lowering.accepts import AcceptsAttention, Read
 from tapml.lowering.by_hand import is_by_hand
 from tapml.lowering.calls import results_of, shape_of, shown_by, uses_of
 from tapml.lowering.fuse import MOST_BUFFERS
-from tapml.lowering.moves import Called, calls_of, free_name, fused_name, merged_by, read_by_these_alone
+from tapml.lowering.moves import Called, calls_of, fused_name, merged_by, read_by_these_alone
 from tapml.lowering.operator import Operator
 from tapml.operators.program import OperatorProgram, Store
 from tapml.operators.read import MOST_TEMPORARY_BYTES, MOST_TURNS
@@ -172,9 +172,8 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 
     def _function(self, chain: _Chain, given: Sequence[Any]) -> Any:
         inside = {field: relax.Var(f"given{number}", field.ty) for number, field in enumerate(given)}
-        builder = relax.BlockBuilder(self._module)
-        name = free_name(self._module, "attention")
-        with builder.function(name, [*inside.values()]):
+        builder = relax.BlockBuilder()
+        with builder.function("attention", [*inside.values()]):
             with builder.dataflow():
                 for call in chain.calls:
                     for field in call.operands:
@@ -188,7 +187,7 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
                     last = call is chain.calls[-1]
                     inside[call.variable] = (builder.emit_output if last else builder.emit)(made)
             builder.emit_func_output(inside[chain.calls[-1].variable])
-        function = relax.utils.copy_with_new_vars(builder.finalize()[name]).with_attr("Primitive", True)
+        function = relax.utils.copy_with_new_vars(builder.finalize()["attention"]).with_attr("Primitive", True)
         made = self.builder_.add_func(function, fused_name(chain.names))
         self.made[made.name_hint] = chain.names
         return made

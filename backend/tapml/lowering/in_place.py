@@ -21,7 +21,6 @@ from tapml.lowering.fuse import MOST_BUFFERS
 from tapml.lowering.moves import (
     Called,
     calls_of,
-    free_name,
     fused_name,
     is_move,
     is_plain,
@@ -111,9 +110,9 @@ class _Moves:
 
     def _may_read(self, move: Called, reader: Called, readers: int) -> bool:
         few = len(reader.operands) + len({*move.operands}) < MOST_BUFFERS
-        few &= isinstance(reader.variable.ty, relax.TensorType)  # not of several outputs, as words and scales are
+        one = isinstance(reader.variable.ty, relax.TensorType)  # not several outputs, as words and scales are
         known = reader.name in self.operators and _Pair(move.name, reader.name, readers) not in self._refused
-        return few and known and not is_by_hand(self._module[reader.name])
+        return few and one and known and not is_by_hand(self._module[reader.name])
 
     def merged(self, chosen: Mapping[Any, Sequence[Called]]) -> tuple[tvm.IRModule, dict[str, _Pair]]:
         """The module without these moves, and by name of a new PrimFunc the move and the reader that it is of."""
@@ -153,9 +152,8 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
     def _function(self, call: Any, variable: Any, given: Sequence[Any]) -> Any:
         (move, readers), reader = self._moves[variable], call.args[0]
         inside = {found: relax.Var(f"given{number}", found.ty) for number, found in enumerate(given)}
-        builder = relax.BlockBuilder(self._module)
-        name = free_name(self._module, "merged")
-        with builder.function(name, [*inside.values()]):
+        builder = relax.BlockBuilder()
+        with builder.function("merged", [*inside.values()]):
             with builder.dataflow():
                 operands = relax.Tuple([inside[found] for found in move.operands])
                 callee = self._module.get_global_var(move.name)
@@ -167,7 +165,7 @@ class _Merging(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
                 operands = relax.Tuple([inside[found] for found in call.args[1].fields])
                 result = builder.emit_output(relax.call_tir(reader, operands, [*call.ty_args]))
             builder.emit_func_output(result)
-        function = relax.utils.copy_with_new_vars(builder.finalize()[name]).with_attr("Primitive", True)
+        function = relax.utils.copy_with_new_vars(builder.finalize()["merged"]).with_attr("Primitive", True)
         made = self.builder_.add_func(function, fused_name((move.name, reader.name_hint)))
         self.made[made.name_hint] = _Pair(move.name, reader.name_hint, readers)
         return made

@@ -117,9 +117,8 @@ def lower(
     """Decompose, legalize and fuse `main`, then read the program off it.
 
     What cannot be lowered where moves are read in place, or attention is one operator, is lowered without, and a
-    warning says so: nobody knows of a model for which that is right. Without
-    `fusing` each operator that others are made of is one of the program's: its values are all that a fused one can
-    give.
+    warning says so: nobody knows of a model for which that is right. Without `fusing` each operator that others are
+    made of is one of the program's: its values are all that a fused one can give.
 
     `names`: variable of `main` -> the model's own name of that value, which the program's value has then. `accepts`:
     which moves are read in place, and which attention is one operator; by default none is. Where it is given, operators

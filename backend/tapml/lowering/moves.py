@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,17 +66,6 @@ def fused_name(names: Sequence[str]) -> str:
     return "_".join(["fused", *(name.removeprefix("fused_") for name in names)])
 
 
-def free_name(module: tvm.IRModule, name: str) -> str:
-    """A name that no function of the module has, for one that a builder is to add: where two have the same, it gives
-    all of them variables that the module does not know."""
-    taken = {variable.name_hint for variable in module.get_global_vars()}
-    numbers = itertools.count(1)
-    found = name
-    while found in taken:
-        found = f"{name}{next(numbers)}"
-    return found
-
-
 def with_joined_moves(module: tvm.IRModule, operators: Mapping[str, Operator]) -> tvm.IRModule:
     """The module, in which moves of the same tensors are one kernel with several outputs (horizontal merging)."""
     movers = {name for name, found in operators.items() if is_move(found)}
@@ -134,9 +122,8 @@ class _Joining(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
 
     def _function(self, group: Sequence[Called], given: Sequence[Any]) -> Any:
         inside = {found: relax.Var(f"given{number}", found.ty) for number, found in enumerate(given)}
-        builder = relax.BlockBuilder(self._module)
-        name = free_name(self._module, "joined")
-        with builder.function(name, [*inside.values()]):
+        builder = relax.BlockBuilder()
+        with builder.function("joined", [*inside.values()]):
             with builder.dataflow():
                 moved = []
                 for call in group:
@@ -145,5 +132,5 @@ class _Joining(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
                     moved.append(builder.emit(relax.call_tir(callee, operands, call.variable.ty)))
                 result = builder.emit_output(relax.Tuple(moved))
             builder.emit_func_output(result)
-        function = relax.utils.copy_with_new_vars(builder.finalize()[name]).with_attr("Primitive", True)
+        function = relax.utils.copy_with_new_vars(builder.finalize()["joined"]).with_attr("Primitive", True)
         return self.builder_.add_func(function, fused_name([call.name for call in group]))
