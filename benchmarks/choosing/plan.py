@@ -2,7 +2,7 @@
 
     python -m benchmarks.choosing.plan works minilm -o plan.json.gz
     gunzip -c plan.json.gz | node --no-warnings measure.mjs > result.jsonl
-    python -m benchmarks.choosing.plan --result result.jsonl plan.json.gz -o table.json
+    python -m benchmarks.choosing result plan.json.gz result.jsonl -o table.json
 
 The last line makes a table (tapml.tuned/1) of what was measured.
 """

@@ -40,8 +40,11 @@ def normal(random: np.random.Generator, *shape: int, dtype: str = "float32") -> 
 def test_a_matrix_product_in_any_order_is_inside_and_not_far(
     random: np.random.Generator, dtype: str, terms: int
 ) -> None:
+    """As einsum has it, whose sums are of its result's dtype."""
     a, b = normal(random, 5, terms, dtype=dtype), normal(random, terms, 7, dtype=dtype)
-    bound, (expected,) = bounds_of(lambda _, x, y: op.matmul(x, y, out_dtype=dtype), [a, b])
+    bound, (expected,) = bounds_of(
+        lambda builder, x, y: op.einsum(builder.emit(relax.Tuple([x, y])), "ik,kj->ij"), [a, b]
+    )
     device = Device(random, dtype)
     worst = 0.0
     for _ in range(20):
@@ -51,6 +54,21 @@ def test_a_matrix_product_in_any_order_is_inside_and_not_far(
         assert (ratio <= 1).all()
         worst = max(worst, float(ratio.max()))
     assert worst > 0.02, "the bound is so wide that it says nothing"
+
+
+def test_a_product_that_is_float16_is_summed_in_float32(random: np.random.Generator) -> None:
+    """The bound is little more than its rounding, which no sum in float16 keeps to."""
+    a, b = normal(random, 5, 600, dtype="float16"), normal(random, 600, 7, dtype="float16")
+    bound, (expected,) = bounds_of(lambda _, x, y: op.matmul(x, y), [a, b])
+    products = a.astype(np.float64)[:, None, :] * b.astype(np.float64).T[None]
+    device, rounding = Device(random), Device(random, "float16")
+    worst = 0.0
+    for _ in range(20):
+        got = rounding.round(device.sum(device.round(products)))
+        worst = max(worst, float((np.abs(got - expected) / bound.bound).max()))
+    assert 0.3 < worst <= 1
+    in_float16 = rounding.sum(rounding.round(products))
+    assert (np.abs(in_float16 - expected) > bound.bound).mean() > 0.7
 
 
 def test_one_product_too_many_or_too_few_is_outside(random: np.random.Generator) -> None:

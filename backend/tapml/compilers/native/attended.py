@@ -94,7 +94,10 @@ def attended(found: Found, indices: Indices) -> Attended | None:
     finish, stored = end
     if value[1] is not None:
         # What is mixed is divided by the sum in the end, not each weight before it.
-        divided = Expression("div", chain.mixed.value.dtype, (variable(MIXED, chain.mixed.value.dtype), value[1]))
+        dtype = chain.mixed.value.dtype
+        # Weights of float16 may be mixed in float32.
+        divisor = value[1] if value[1].dtype == dtype else Expression("cast", dtype, (value[1],))
+        divided = Expression("div", dtype, (variable(MIXED, dtype), divisor))
         finish = substituted(finish, {MIXED: divided})
     roots = *factors, widened(value[0]), score, base, finish, stored
     return _arranged(found, indices, scores, key, of_mixed, roots, value[2])

@@ -1,0 +1,90 @@
+"""Products of float16 are summed in float32, in the kernel that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+from tapml.expressions import Symbol
+from tapml.lowering.lower import Lowered, lower
+from tapml.platforms.reference import Reference, to_numpy
+
+Body = Callable[..., Any]
+
+
+def lowered(
+    shapes: dict[str, tuple[Any, ...]], body: Body, symbols: Sequence[Symbol] = (), fusing: bool = True
+) -> Lowered:
+    """Of float16 tensors."""
+    given = [relax.Var(name, relax.TensorType(shape, "float16")) for name, shape in shapes.items()]
+    builder = relax.BlockBuilder()
+    with builder.function("main", given):
+        with builder.dataflow():
+            result = builder.emit_output(body(builder.emit, *given))
+        builder.emit_func_output(result)
+    return lower(builder.finalize(), len(given), symbols, fusing=fusing)
+
+
+def run(found: Lowered, *arrays: np.ndarray, **sizes: int) -> np.ndarray:
+    model = found.at(sizes, found.documents())
+    reference = Reference(model)
+    values = reference.run(model.graph, reference.values(dict(zip(model.arguments, arrays, strict=True))))
+    return to_numpy(values[model.graph.outputs[0]], "float16")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4100), (4100, 5)),
+        ((2, 3, 4100), (4100, 5)),
+        ((2, 1, 3, 4100), (4, 4100, 5)),
+        ((4100,), (4100, 5)),
+        ((3, 4100), (4100,)),
+        ((4100,), (4100,)),
+    ],
+)
+def test_a_sum_is_rounded_once(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """A sum of ones in float16 is never more than 2048."""
+    found = lowered({"a": left, "b": right}, lambda _, a, b: op.matmul(a, b))
+    assert [operator.name for operator in found.operators] == ["matmul"]
+    ones = np.ones(left, np.float16), np.ones(right, np.float16)
+    given = run(found, *ones)
+    assert given.shape == np.matmul(*ones).shape
+    assert (given == 4100).all()
+
+
+def test_no_terms_are_zero() -> None:
+    found = lowered({"a": (3, 0), "b": (0, 5)}, lambda _, a, b: op.matmul(a, b))
+    assert (run(found, np.ones((3, 0), np.float16), np.ones((0, 5), np.float16)) == 0).all()
+
+
+def test_what_is_fused_with_it_is_computed_in_float16_as_before() -> None:
+    def body(emit: Any, a: Any, b: Any, bias: Any) -> Any:
+        return op.nn.relu(emit(op.add(emit(op.matmul(a, b)), bias)))
+
+    shapes = {"a": (3, 8), "b": (8, 5), "bias": (5,)}
+    found = lowered(shapes, body)
+    assert [operator.name for operator in found.operators] == ["fused_matmul_add_relu"]
+    numbers = np.random.default_rng(0)
+    a, b, bias = (numbers.standard_normal(shape).astype(np.float16) for shape in shapes.values())
+    wanted = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16) + bias
+    np.testing.assert_array_equal(run(found, a, b, bias), np.maximum(wanted, 0))
+
+
+def test_no_operator_is_one_that_the_model_does_not_have() -> None:
+    found = lowered({"a": (3, 8), "b": (8, 5)}, lambda emit, a, b: op.nn.relu(emit(op.matmul(a, b))), fusing=False)
+    assert [operator.name for operator in found.operators] == ["matmul", "relu"]
+
+
+def test_of_sizes_that_vary() -> None:
+    shapes = {"a": (tvm.tirx.Var("n", "int64"), 4100), "b": (4100, 5)}
+    found = lowered(shapes, lambda _, a, b: op.matmul(a, b), [Symbol(name="n", minimum=1, maximum=8)])
+    given = run(found, np.ones((3, 4100), np.float16), np.ones((4100, 5), np.float16), n=3)
+    assert given.shape == (3, 5)
+    assert (given == 4100).all()
