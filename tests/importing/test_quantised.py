@@ -171,6 +171,14 @@ def test_weights_of_float16_stay_float16_to_the_product(
     assert any("in place of 6.1 kB of float16" in str(note) for note in model.provenance["notes"])  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("mode", ["q4f16", "q8"])
+def test_products_that_are_float16_add_up_in_float32(tmp_path: Path, matches: Callable[..., None], mode: str) -> None:
+    """A sum of ones in float16 is never more than 2048; beside 4096 its next number is 4 away."""
+    path = product(tmp_path, np.ones((4096, 48), np.float16), TensorProto.FLOAT16)
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 4096), np.float16))
+    matches(import_model(str(path), input_files=[tmp_path / "x.npz"], quantise=mode), atol=4.0)
+
+
 def test_a_weight_that_float16_would_not_hold_is_refused_by_name(tmp_path: Path) -> None:
     weight = normal(64, 48).astype(np.float16)
     weight[3, 5] = 65504

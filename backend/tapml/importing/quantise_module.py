@@ -28,6 +28,7 @@ from tapml.importing.quantise import OF_INTEGERS, Kind
 from tapml.importing.quantise_uses import Uses, from_end
 from tapml.importing.relax_ir import Expr, operator_name, static_shape, tensor_dtype
 from tapml.lowering.one_row import with_one_row
+from tapml.lowering.wide_sums import product_of
 
 _FUSED = 4
 """TVM's class of operators that others are fused behind (tvm::OpPatternKind::kOutEWiseFusable)."""
@@ -135,11 +136,11 @@ class _Quantised(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
             # A tensor of its own is what schedules know; kernels read it element by element all the same.
             if 4 * packed.rows * packed.inner <= _MOST_BYTES:
                 weight = te.compute(elements.shape, lambda row, k: elements(row, k), name="dequantised")
-            return te.compute(
-                [*data.shape[:-1], packed.rows],
-                lambda *at: te.sum(data(*at[:-1], term) * weight(at[-1], term), axis=term),
-                name="matmul",
-            )
+
+            def factors(*at: Any) -> tuple[Any, Any]:
+                return data(*at[:-1], term), weight(at[-1], term)
+
+            return product_of([*data.shape[:-1], packed.rows], factors, term, packed.dtype)
 
         shape = [*data.ty.shape.values[:-1], packed.rows]
         operands = [data, *packed.all]

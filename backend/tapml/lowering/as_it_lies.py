@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, te
 
 from tapml.lowering.calls import name_of, rewritten
+from tapml.lowering.wide_sums import product_of
 
 _MATMUL, _PERMUTE = "relax.matmul", "relax.permute_dims"
 
@@ -28,15 +29,14 @@ class _AsItLies(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
         weight = self._transposed.get(call.args[1]) if name_of(call) == _MATMUL else None
         if weight is None:
             return call
-        dtype = str(call.attrs.out_dtype or call.ty.dtype)
 
         def product(data: Any, found: Any) -> Any:
             term = te.reduce_axis((0, found.shape[1]), name="k")
-            return te.compute(
-                [*data.shape[:-1], found.shape[0]],
-                lambda *at: te.sum(data(*at[:-1], term).astype(dtype) * found(at[-1], term).astype(dtype), axis=term),
-                name="matmul",
-            )
+
+            def factors(*at: Any) -> tuple[Any, Any]:
+                return data(*at[:-1], term), found(at[-1], term)
+
+            return product_of([*data.shape[:-1], found.shape[0]], factors, term, str(call.ty.dtype))
 
         return self.builder_.call_te(product, call.args[0], weight, primfunc_name_hint="matmul_transposed")
 

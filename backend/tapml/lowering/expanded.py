@@ -17,8 +17,9 @@ from tvm_ffi import structural_walk
 MOST_EXPANDED = 128
 """Loads that a kernel's expressions have at most, together: one of a chain that is longer begins anew."""
 
-OPAQUE = 8
-"""TVM's pattern of what is not fused."""
+INJECTIVE, REDUCED, OPAQUE = 2, 3, 8
+"""TVM's patterns: of what is computed element by element at most; of a sum, into which what it is of is fused, and
+which is fused into nothing; and of what is not fused."""
 
 _NUMBER = "tapml.copy"
 

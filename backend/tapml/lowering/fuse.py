@@ -8,14 +8,20 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from tapml.lowering.expanded import OPAQUE, called_by, cut, is_fused, same_again, with_own, with_patterns
+from tapml.lowering.expanded import (
+    INJECTIVE,
+    OPAQUE,
+    REDUCED,
+    called_by,
+    cut,
+    is_fused,
+    same_again,
+    with_own,
+    with_patterns,
+)
 
 MOST_BUFFERS = 10
 """Storage buffers of one kernel: what Chromium allows on every GPU."""
-
-_INJECTIVE, _REDUCED = 2, 3
-"""TVM's patterns: of what is computed element by element at most; and of a sum, into which what it is of is fused, and
-which is fused into nothing."""
 
 
 @relax.expr_functor.mutator
@@ -77,7 +83,7 @@ def _ends(wide: list[Any], module: tvm.IRModule) -> dict[str, int]:
     found: dict[str, int] = {}
     for function in wide:
         if (end := _branch(function, module)) is not None:
-            found[end] = _REDUCED
+            found[end] = REDUCED
         elif (alone := _widest(function, module)) is not None:
             found[alone] = OPAQUE
     return found
@@ -108,7 +114,7 @@ def _branch(function: Any, module: tvm.IRModule) -> str | None:
         if any(variable.same_as(other) for other in results) or str(getattr(variable.ty, "dtype", "bool")) == "bool":
             continue
         own = _made_of(place, calls)
-        if any(int(module[calls[one][1]].attrs["op_pattern"]) > _INJECTIVE for one in own):
+        if any(int(module[calls[one][1]].attrs["op_pattern"]) > INJECTIVE for one in own):
             continue
         others = [calls[one][2] for one in range(len(calls)) if one not in own]
         read = {given for given in function.params if any(given.same_as(v) for one in own for v in calls[one][2])}

@@ -15,19 +15,20 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal
 
-from tapml.lowering.wide_products import summed_in_float32
+from tapml.lowering.wide_sums import summed_in_float32
 
 Legalize = Callable[[Any, Any], Any]
-_PRODUCT = "relax.matmul"
 
 
 def legalized(module: tvm.IRModule) -> tvm.IRModule:
-    """As relax.transform.LegalizeOps makes it, but for products that give float16 (wide_products.py)."""
+    """As relax.transform.LegalizeOps makes it, but for sums that give float16 (wide_sums.py)."""
     names = {str(call.op.name) for call in _calls(module)}
     found = {name: tvm.ir.Op.get(name).get_attr("FLegalize") for name in names}
-    if _PRODUCT in found:
-        found[_PRODUCT] = summed_in_float32
-    alike = {name: partial(Alike().legalized, function) for name, function in found.items() if function is not None}
+    alike = {
+        name: partial(Alike().legalized, summed_in_float32(name, function))
+        for name, function in found.items()
+        if function is not None
+    }
     return relax.transform.LegalizeOps(alike)(module)
 
 

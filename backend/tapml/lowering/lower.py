@@ -41,7 +41,6 @@ from tapml.lowering.slices import with_slices
 from tapml.lowering.specialize import specialized
 from tapml.lowering.squares import with_means_of_squares
 from tapml.lowering.unfused import Unfused, unfused
-from tapml.lowering.wide_means import with_wide_means
 from tapml.operators.document import to_json_text
 from tapml.operators.external import External, external_of
 from tapml.operators.program import OperatorProgram
@@ -175,7 +174,7 @@ def _lowered(
         with quiet_tvm(), tvm.target.Target("webgpu"):
             # As moves that are read in place, that is for kernels of tapml's own.
             plain = with_rows_in_their_operators(module, wanted=accepts is not None)
-            plain = with_means_of_squares(with_wide_means(with_plain_moves(plain)))
+            plain = with_means_of_squares(with_plain_moves(plain))
             written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(plain)))
             if accepts is not None:
                 written = with_whole_heads(with_slices(written))

@@ -1,4 +1,4 @@
-"""Products of float16 are summed in float32, in the kernel that they are."""
+"""What gives float16 adds up in float32, in the kernel that it is."""
 
 from __future__ import annotations
 
@@ -57,6 +57,51 @@ def test_a_sum_is_rounded_once(left: tuple[int, ...], right: tuple[int, ...]) ->
     given = run(found, *ones)
     assert given.shape == np.matmul(*ones).shape
     assert (given == 4100).all()
+
+
+def test_a_parameter_that_is_read_as_it_lies_is_added_up_so() -> None:
+    found = lowered({"a": (3, 4100), "w": (5, 4100)}, lambda emit, a, w: op.matmul(a, emit(op.permute_dims(w))))
+    assert [operator.name for operator in found.operators] == ["matmul_transposed"]
+    assert (run(found, np.ones((3, 4100), np.float16), np.ones((5, 4100), np.float16)) == 4100).all()
+
+
+@pytest.mark.parametrize(
+    ("reduced", "exact"),
+    [
+        (lambda x: op.mean(x, [-2, -1]), lambda x: x.mean((1, 2))),
+        (lambda x: op.mean(x, None, keepdims=True), lambda x: x.mean(keepdims=True)),
+        (lambda x: op.variance(x, [1, 2], keepdims=True), lambda x: x.var((1, 2), keepdims=True)),
+        (lambda x: op.std(x, [-1, 1]), lambda x: x.std((1, 2))),
+        (lambda x: op.sum(x / relax.const(64, "float16"), [1, 2]), lambda x: (x / 64).sum((1, 2))),
+        (lambda x: op.nn.softmax(x, 1), lambda x: softmax(x, 1)),
+        (lambda x: op.nn.softmax(x / relax.const(64, "float16")), lambda x: softmax(x / 64, 2)),
+        (lambda x: op.nn.log_softmax(x), lambda x: np.log(softmax(x, 2))),
+    ],
+)
+def test_it_is_rounded_once(reduced: Body, exact: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Sums of 65,792 numbers, and how many these are, are no float16."""
+    x = (np.arange(3 * 256 * 257) % 11 + 2).reshape(3, 256, 257).astype(np.float16)
+    found = lowered({"x": x.shape}, lambda emit, x: reduced(x))
+    np.testing.assert_allclose(run(found, x), exact(x.astype(np.float64)), rtol=1e-3, atol=1e-7)
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    weights = np.exp(x - x.max(axis, keepdims=True))
+    return weights / weights.sum(axis, keepdims=True)
+
+
+def test_a_sum_stays_one_operator_with_what_it_is_of() -> None:
+    def body(emit: Any, x: Any) -> Any:
+        return op.sum(emit(op.multiply(x, x)), [-1])
+
+    assert [operator.name for operator in lowered({"x": (3, 8)}, body).operators] == ["fused_multiply_sum"]
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3)])
+def test_the_sum_of_nothing_and_that_of_all_are_as_before(shape: tuple[int, ...]) -> None:
+    found = lowered({"x": shape}, lambda _, x: op.sum(x))
+    x = np.ones(shape, np.float16)
+    assert run(found, x) == x.sum()
 
 
 def test_no_terms_are_zero() -> None:
