@@ -156,6 +156,18 @@ def test_windows_of_zeros_beside_others_are_off_by_nothing(random: np.random.Gen
     assert np.array_equal(bound.bound > 0, np.broadcast_to(~zeros, bound.bound.shape))
 
 
+@pytest.mark.parametrize(("extent", "halved"), [(3, True), (5, False), (1, False)])
+def test_what_windows_become_may_be_float16_where_they_are(
+    random: np.random.Generator, extent: int, halved: bool
+) -> None:
+    """Of other convolutions that give float16 the bound is little more than the rounding of a result."""
+    inputs = [random.standard_normal(shape).astype(np.float16) for shape in ((1, 32, 8, 8), (4, 32, extent, extent))]
+    bound, expected = bounded(inputs, padding=extent // 2)
+    assert bound.bound is not None
+    units = np.median(bound.bound / np.abs(expected).astype(np.float64)) * 2**10
+    assert units > 5 if halved else 0.5 < units < 1.5
+
+
 Shape = tuple[int, ...]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,35 @@ def test_a_parameter_that_is_read_as_it_lies_is_added_up_so() -> None:
     found = lowered({"a": (3, 4100), "w": (5, 4100)}, lambda emit, a, w: op.matmul(a, emit(op.permute_dims(w))))
     assert [operator.name for operator in found.operators] == ["matmul_transposed"]
     assert (run(found, np.ones((3, 4100), np.float16), np.ones((5, 4100), np.float16)) == 4100).all()
+
+
+@pytest.mark.parametrize(
+    ("convolution", "x", "w", "shape"),
+    [
+        (op.nn.conv1d, (1, 820, 7), (2, 820, 5), (1, 2, 3)),
+        (op.nn.conv2d, (1, 4100, 3, 2), (5, 4100, 1, 1), (1, 5, 3, 2)),
+        (partial(op.nn.conv2d, strides=2, groups=2), (1, 328, 7, 5), (4, 164, 5, 5), (1, 4, 2, 1)),
+        (
+            partial(op.nn.conv2d, data_layout="NHWC", kernel_layout="HWIO"),
+            (1, 5, 5, 164),
+            (5, 5, 164, 3),
+            (1, 1, 1, 3),
+        ),
+        (op.nn.conv3d, (1, 41, 5, 5, 4), (2, 41, 5, 5, 4), (1, 2, 1, 1, 1)),
+        (op.nn.conv1d_transpose, (1, 4100, 3), (4100, 2, 1), (1, 2, 3)),
+        (op.nn.conv2d_transpose, (1, 4100, 3, 2), (4100, 2, 1, 1), (1, 2, 3, 2)),
+        (op.nn.conv3d_transpose, (1, 4100, 1, 3, 2), (4100, 2, 1, 1, 1), (1, 2, 1, 3, 2)),
+    ],
+)
+def test_convolutions_are_rounded_once(
+    convolution: Body, x: tuple[int, ...], w: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    """Of windows of 4,100 ones."""
+    found = lowered({"x": x, "w": w}, lambda _, x, w: convolution(x, w))
+    assert len(found.operators) == 1
+    given = run(found, np.ones(x, np.float16), np.ones(w, np.float16))
+    assert given.shape == shape
+    assert (given == 4100).all()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tapml.bounds.uncertain import (
     smallest_normal,
     unit,
 )
-from tapml.bounds.windows import evenly, windows_of
+from tapml.bounds.windows import Windows, dtype_between, evenly, windows_of
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
 
 CONFIDENCE = 3.0
@@ -211,6 +211,7 @@ class Run:
         self, grid: Grid, update: Expression, axes: tuple[int, ...], terms: int, start: Any, dtype: str
     ) -> Uncertain:
         extents = [len(values) for values in grid.ranges.values()]
+        between = dtype
         if update.dtype == dtype and loads_floats_only(update):
             a, b = map(grid.evaluate, update.operands)
             if dtype not in FLOATS:
@@ -220,16 +221,19 @@ class Run:
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start, off)
             product = Product(a.value, b.value, extents, axes, _call_axis(grid))
             value = product.sum()
-            sizes = functools.partial(self._sizes, grid, update, axes, product, (a.value, b.value))
+            variables = [*grid.ranges]
+            windows = windows_of(update, dict(zip(variables, extents, strict=True)), [variables[axis] for axis in axes])
+            between = dtype_between(update, windows)
+            sizes = functools.partial(self._sizes, windows, axes, product, (a.value, b.value), _call_axis(grid))
             if self._rounding is not None:
-                rounded = self._rounding.sum(value, functools.partial(sizes, power=2), terms, dtype, products=True)
+                rounded = self._rounding.sum(value, functools.partial(sizes, power=2), terms, between, products=True)
                 return Uncertain(rounded + start)
             size = sizes(power=1)
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
                 off = self._products_off(a, b, extents, axes, _call_axis(grid))
             # Each product is rounded, or flushed, on its own. Where all are 0 there is nothing to round.
-            off = off + unit(dtype) * size + smallest_normal(dtype) * terms * (size + off > 0)
+            off = off + unit(between) * size + smallest_normal(between) * terms * (size + off > 0)
         else:
             found = grid.evaluate(update)
             value, off = (_total(each, extents, axes) for each in (found.value, found.spread))
@@ -245,27 +249,24 @@ class Run:
         with np.errstate(invalid="ignore"):
             # In the worst order all terms of one sign come first.
             peak = (size + np.abs(value)) / 2 + off
-            error = off + accumulation_factor(terms) * unit(dtype) * peak
+            error = off + accumulation_factor(terms) * unit(between) * peak
             error = np.where(~(peak < largest(dtype)) | np.isnan(error), np.inf, error)
         return Uncertain(value + start, error)
 
     def _sizes(
         self,
-        grid: Grid,
-        update: Expression,
+        windows: Windows | None,
         axes: tuple[int, ...],
         product: Product,
         factors: tuple[np.ndarray, np.ndarray],
+        apart: int | None,
         power: int,
     ) -> np.ndarray:
         """The sum of the sizes of a product's terms, or of their squares: of the terms as they are written, or as an
         algorithm for windows has them, whichever is more. The product is not to be used any more."""
         size = product.each(np.square if power == 2 else self._converted.absolute).sum()
-        variables = [*grid.ranges]
-        extents = {variable: len(values) for variable, values in grid.ranges.items()}
-        windows = windows_of(update, extents, [variables[axis] for axis in axes])
         if windows is not None:
-            size = np.maximum(size, evenly(factors, windows, axes, power, _call_axis(grid)))
+            size = np.maximum(size, evenly(factors, windows, axes, power, apart))
         return size
 
     def _products_off(

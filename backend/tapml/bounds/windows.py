@@ -7,6 +7,8 @@ window is all zeros, so are the nine products that it takes. But these multiply 
 the nine weights, not by its own weight alone. Where large elements meet weights that are small or 0, what is rounded is
 much larger than the terms as they are written, and at the output's edge than those of all neighbours, too.
 
+Where both factors are float16, so may be what becomes of them before it is multiplied, as subgroup matrices take it.
+
 No row of G is longer than 1. So by the inequality of Cauchy and Schwarz no element of G g G^T is larger than the root
 of the sum of g's squares, three times their root mean square, and what does not conspire adds up by its squares, too:
 in the size of a sum each element of a window counts with the root mean square of the nine weights, where that is more.
@@ -53,6 +55,13 @@ def windows_of(update: Expression, extents: Mapping[str, int], reductions: Colle
             first, second = sorted(order.index(within) for _, within in moving)
             return Windows(image, (first, second))
     return None
+
+
+def dtype_between(update: Expression, windows: Windows | None) -> str:
+    """Of what a kernel may round to before it adds up: the dtype of the sum, but float16 where windows and weights
+    are."""
+    halved = windows is not None and all(_load(factor).dtype == "float16" for factor in update.operands)
+    return "float16" if halved else update.dtype
 
 
 def _load(factor: Expression) -> Expression:

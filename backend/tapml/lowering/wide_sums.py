@@ -7,6 +7,7 @@ divide by a number of elements that float16 does not have.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,8 +17,8 @@ import tvm
 from tvm import relax, te, topi
 from tvm.relax import op
 
-# FLegalize, by which it is registered, would bring it a builder of TVM's own.
-from tvm.relax.transform.legalize_ops.linear_algebra import _matmul
+# FLegalize, by which they are registered, would bring them a builder of TVM's own.
+from tvm.relax.transform.legalize_ops import linear_algebra, nn
 
 from tapml.lowering.calls import axes_of, shape_of
 from tapml.lowering.expanded import REDUCED
@@ -34,7 +35,7 @@ class _Rounding(relax.BlockBuilder):  # type: ignore[misc]  # TVM has no types
         self._target = target
 
     def call_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        return self._target.call_te(lambda *tensors: _rounded(func(*tensors)), *args, **named)
+        return self._target.call_te(lambda *given, **others: _rounded(func(*given, **others)), *args, **named)
 
 
 def product_of(shape: Sequence[Any], factors: Callable[..., tuple[Any, Any]], term: Any, dtype: str) -> Any:
@@ -53,8 +54,10 @@ def _rounded(numbers: Any) -> Any:
     return te.compute(numbers.shape, lambda *at: numbers(*at).astype("float16"), name="rounded")
 
 
-def _product(builder: Any, call: Any) -> Any:
-    return _matmul(_Rounding(builder), builder.normalize(op.matmul(*call.args, out_dtype="float32")))
+def _of_factors(legalize: Legalize, made: Callable[..., Any], builder: Any, call: Any) -> Any:
+    attributes = [name for name in inspect.signature(made).parameters if hasattr(call.attrs, name)]
+    fields = {name: getattr(call.attrs, name) for name in attributes} | {"out_dtype": "float32"}
+    return legalize(_Rounding(builder), builder.normalize(made(*call.args, **fields)))
 
 
 def _mean(numbers: Any, axes: list[int], keepdims: bool) -> Any:
@@ -88,7 +91,12 @@ def _of(name: str, builder: Any, call: Any) -> Any:
     return builder.call_te(computed, call.args[0], primfunc_name_hint=hint, primfunc_attrs=attributes)
 
 
-_WIDE: dict[str, Legalize] = {"matmul": _product, **{name: partial(_of, name) for name in (*_OF_AXES, *_OF_ROWS)}}
+_CONVOLUTIONS = [f"conv{rank}d{transposed}" for rank in (1, 2, 3) for transposed in ("", "_transpose")]
+_WIDE: dict[str, Legalize] = {
+    "matmul": partial(_of_factors, linear_algebra._matmul, op.matmul),
+    **{f"nn.{name}": partial(_of_factors, getattr(nn, f"_nn_{name}"), getattr(op.nn, name)) for name in _CONVOLUTIONS},
+    **{name: partial(_of, name) for name in (*_OF_AXES, *_OF_ROWS)},
+}
 
 
 def summed_in_float32(name: str, legalize: Legalize) -> Legalize:

@@ -141,7 +141,7 @@ def _by_winograd(found: Found, made: Contraction, indices: Indices, shape: Shape
     """The dispatches of a convolution by fewer multiplications; None where there is none, or, unless it is `wanted`,
     where that is estimated to take longer."""
     windows = windows_of(found, made, indices)
-    halves = found.matrices and made.dtype == "float16"
+    halves = found.matrices and all(narrowed(factor) is not None for factor in (made.left, made.right))
     if windows is None or (found.matrices and not halves):
         return None
     if not wanted and not pays(windows, (shape.batch, shape.rows, shape.columns, shape.inner), halves=halves):
