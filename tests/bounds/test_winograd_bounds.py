@@ -34,12 +34,20 @@ def transformed(matrix: np.ndarray, array: np.ndarray) -> np.ndarray:
 
 
 def winograd(x: np.ndarray, w: np.ndarray, padding: int = 1) -> np.ndarray:
-    """[n, c, y, x] and [f, c, 3, 3]; all of it in float32."""
+    """[n, c, y, x] and [f, c, 3, 3]; all of it in float32, but of float16 what is multiplied, and the result."""
+    if x.dtype == np.float16:
+        return _winograd(x.astype(f32), w.astype(f32), padding, halved=True).astype(np.float16)
+    return _winograd(x, w, padding, halved=False)
+
+
+def _winograd(x: np.ndarray, w: np.ndarray, padding: int, *, halved: bool) -> np.ndarray:
     height, width = (extent + 2 * padding - 2 for extent in x.shape[2:])
     rest = [(padding, padding + extent % 2) for extent in (height, width)]
     image = np.pad(x, [(0, 0), (0, 0), *rest])
     squares = np.lib.stride_tricks.sliding_window_view(image, (4, 4), axis=(2, 3))[:, :, ::2, ::2]
     v, u = transformed(TO_IMAGE, squares), transformed(TO_WEIGHTS, w)
+    if halved:
+        v, u = (4 * (v / 4).astype(np.float16).astype(f32)), u.astype(np.float16).astype(f32)
     channels = (v[:, None, c] * u[None, :, c, None, None] for c in range(x.shape[1]))
     found = transformed(TO_OUTPUT, functools.reduce(np.add, channels))
     n, f, rows, columns = found.shape[:4]
@@ -58,7 +66,8 @@ def convolution(inputs: list[np.ndarray], **options: Any) -> OperatorProgram:
 def bounded(inputs: list[np.ndarray], **options: Any) -> tuple[Bound, np.ndarray]:
     """The bound, and the result: rounded once, as none is better."""
     found = convolution(inputs, **options)
-    expected = [array.astype(f32) for array in rounded(found, inputs, None)]
+    dtype = options.get("out_dtype", inputs[0].dtype)
+    expected = [array.astype(dtype) for array in rounded(found, inputs, None)]
     return Operator(found).bounds(inputs, expected)[0], expected[0]
 
 
@@ -142,6 +151,33 @@ def test_winograd_is_inside(
     assert share(got, *bounded(inputs, padding=1)) < 0.5
     without_windows(monkeypatch)
     assert (share(got, *bounded(inputs, padding=1)) < 1) is explained
+
+
+def halved(name: str, random: np.random.Generator, channels: int) -> list[np.ndarray]:
+    """Of which no sum is too large."""
+    return [(array * (12 / np.abs(array).max())).astype(np.float16) for array in CASES[name][0](random, channels)]
+
+
+@pytest.mark.parametrize("channels", [8, 32])
+@pytest.mark.parametrize("name", CASES)
+def test_winograd_of_float16_is_inside_and_not_suspicious(
+    random: np.random.Generator, name: str, channels: int
+) -> None:
+    inputs = halved(name, random, channels)
+    got, of = winograd(*inputs), bounded(inputs, padding=1)
+    assert 0.001 < share(got, *of) < 0.5
+    assert simulated(inputs, *of).times(got) < 2.0
+
+
+@pytest.mark.parametrize("size", [2.0**-12, 2.0**-18])
+def test_numbers_that_float16_has_no_normal_one_for(random: np.random.Generator, size: float) -> None:
+    """Of which an implementation may make zeros."""
+    x, w = (array.astype(np.float16) for array in dense(random, 16))
+    inputs = [(x * size).astype(np.float16), (w * 64).astype(np.float16)]
+    flushed = inputs[0] * (np.abs(inputs[0]) >= np.finfo(np.float16).tiny)
+    of = bounded(inputs, padding=1)
+    assert share(winograd(*inputs), *of) < 0.5
+    assert share(winograd(flushed, inputs[1]), *of) < 1
 
 
 def test_windows_of_zeros_beside_others_are_off_by_nothing(random: np.random.Generator) -> None:

@@ -28,7 +28,7 @@ from tapml.bounds.uncertain import (
     smallest_normal,
     unit,
 )
-from tapml.bounds.windows import Windows, dtype_between, evenly, windows_of
+from tapml.bounds.windows import USUALLY_HALVED, Windows, are_halved, evenly, halved_off, windows_of
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
 
 CONFIDENCE = 3.0
@@ -211,7 +211,6 @@ class Run:
         self, grid: Grid, update: Expression, axes: tuple[int, ...], terms: int, start: Any, dtype: str
     ) -> Uncertain:
         extents = [len(values) for values in grid.ranges.values()]
-        between = dtype
         if update.dtype == dtype and loads_floats_only(update):
             a, b = map(grid.evaluate, update.operands)
             if dtype not in FLOATS:
@@ -221,19 +220,24 @@ class Run:
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start, off)
             product = Product(a.value, b.value, extents, axes, _call_axis(grid))
             value = product.sum()
-            variables = [*grid.ranges]
+            variables, apart = [*grid.ranges], _call_axis(grid)
             windows = windows_of(update, dict(zip(variables, extents, strict=True)), [variables[axis] for axis in axes])
-            between = dtype_between(update, windows)
-            sizes = functools.partial(self._sizes, windows, axes, product, (a.value, b.value), _call_axis(grid))
+            halved = windows is not None and are_halved(update)
+            sizes = functools.partial(self._sizes, windows, axes, (a.value, b.value), apart)
             if self._rounding is not None:
-                rounded = self._rounding.sum(value, functools.partial(sizes, power=2), terms, between, products=True)
-                return Uncertain(rounded + start)
-            size = sizes(power=1)
+                each = 1.0 + (USUALLY_HALVED * (unit("float16") / unit(dtype)) ** 2 if halved else 0.0)
+                squares = functools.partial(sizes, product, power=2)
+                return Uncertain(self._rounding.sum(value, squares, terms, dtype, each=each) + start)
+            size = sizes(product, power=1)
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
                 off = self._products_off(a, b, extents, axes, _call_axis(grid))
             # Each product is rounded, or flushed, on its own. Where all are 0 there is nothing to round.
-            off = off + unit(between) * size + smallest_normal(between) * terms * (size + off > 0)
+            off = off + unit(dtype) * size + smallest_normal(dtype) * terms * (size + off > 0)
+            if windows is not None and halved:
+                again = Product(a.value, b.value, extents, axes, apart)
+                squared = sizes(again, power=2)
+                off = off + halved_off((a.value, b.value), windows, axes, size, squared, CONFIDENCE, apart)
         else:
             found = grid.evaluate(update)
             value, off = (_total(each, extents, axes) for each in (found.value, found.spread))
@@ -244,12 +248,12 @@ class Run:
                 return Uncertain(value + start)
             if self._rounding is not None:
                 squares = functools.partial(_total, found.value**2, extents, axes)
-                return Uncertain(self._rounding.sum(value, squares, terms, dtype, products=False) + start)
+                return Uncertain(self._rounding.sum(value, squares, terms, dtype, each=0.0) + start)
             off = off + (smallest_normal(dtype) * (size > 0) if terms > 1 else 0.0)
         with np.errstate(invalid="ignore"):
             # In the worst order all terms of one sign come first.
             peak = (size + np.abs(value)) / 2 + off
-            error = off + accumulation_factor(terms) * unit(between) * peak
+            error = off + accumulation_factor(terms) * unit(dtype) * peak
             error = np.where(~(peak < largest(dtype)) | np.isnan(error), np.inf, error)
         return Uncertain(value + start, error)
 
@@ -257,9 +261,9 @@ class Run:
         self,
         windows: Windows | None,
         axes: tuple[int, ...],
-        product: Product,
         factors: tuple[np.ndarray, np.ndarray],
         apart: int | None,
+        product: Product,
         power: int,
     ) -> np.ndarray:
         """The sum of the sizes of a product's terms, or of their squares: of the terms as they are written, or as an

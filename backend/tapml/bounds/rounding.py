@@ -41,10 +41,10 @@ class Rounding:
         return Uncertain(np.where(np.isfinite(found.spread), moved, found.value))
 
     def sum(
-        self, value: np.ndarray, squares: Callable[[], np.ndarray], terms: int, dtype: str, *, products: bool
+        self, value: np.ndarray, squares: Callable[[], np.ndarray], terms: int, dtype: str, *, each: float
     ) -> np.ndarray:
-        """A sum, one term after the other, of so many terms, the sum of whose squares is `squares()`. `products`: the
-        terms themselves are rounded, too."""
+        """A sum, one term after the other, of so many terms, the sum of whose squares is `squares()`. `each`: how often
+        the square of a term is rounded itself: 1 where it is a product."""
         if self._random is None:
             return value
         square = squares()
@@ -53,7 +53,7 @@ class Rounding:
             # does that ends at the value. These are the sums of their squares, each of which is rounded evenly by up
             # to half a unit.
             partial = value**2 * terms / 3 + np.maximum(square - value**2 / terms, 0.0) * terms / 6
-            variance = (partial if terms > 1 else 0.0) + (square if products else 0.0)
+            variance = (partial if terms > 1 else 0.0) + each * square
             moved = value + unit(dtype) / 2 * np.sqrt(variance / 3) * self._random.standard_normal(value.shape)
         return np.where(np.isfinite(moved), moved, value)
 

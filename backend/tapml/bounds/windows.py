@@ -7,11 +7,16 @@ window is all zeros, so are the nine products that it takes. But these multiply 
 the nine weights, not by its own weight alone. Where large elements meet weights that are small or 0, what is rounded is
 much larger than the terms as they are written, and at the output's edge than those of all neighbours, too.
 
-Where both factors are float16, so may be what becomes of them before it is multiplied, as subgroup matrices take it.
-
 No row of G is longer than 1. So by the inequality of Cauchy and Schwarz no element of G g G^T is larger than the root
 of the sum of g's squares, three times their root mean square, and what does not conspire adds up by its squares, too:
 in the size of a sum each element of a window counts with the root mean square of the nine weights, where that is more.
+
+Where both factors are float16, so may be G g G^T and B^T d B, as subgroup matrices take them: computed in float32, and
+rounded once, the latter's quarter. That of the nine products that an element takes, in each channel, is much more than
+a sum in float32 is off by. No element of G g G^T is larger than three times the root mean square of the weights, and an
+element of the window is in four of those nine squares' elements, once. So the sizes of these products are together 12
+times those that an element counts with, and their squares 144 times (of four elements the square of the sum is four
+times that of the squares at most).
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapml.bounds.contraction import contract
+from tapml.bounds.uncertain import smallest_normal, unit
 from tapml.operators.affine import affine
 from tapml.operators.program import Expression, parts_of
 
@@ -57,11 +63,41 @@ def windows_of(update: Expression, extents: Mapping[str, int], reductions: Colle
     return None
 
 
-def dtype_between(update: Expression, windows: Windows | None) -> str:
-    """Of what a kernel may round to before it adds up: the dtype of the sum, but float16 where windows and weights
-    are."""
-    halved = windows is not None and all(_load(factor).dtype == "float16" for factor in update.operands)
-    return "float16" if halved else update.dtype
+def are_halved(update: Expression) -> bool:
+    """Whether what becomes of windows and of weights may be float16 before it is multiplied."""
+    return all(_load(factor).dtype == "float16" for factor in update.operands)
+
+
+USUALLY_HALVED = 6.0
+"""What products of float16 are off by together, its square, to the sum of the squares of terms that are alike."""
+
+
+def halved_off(
+    factors: tuple[np.ndarray, np.ndarray],
+    windows: Windows,
+    axes: Collection[int],
+    size: np.ndarray,
+    squares: np.ndarray,
+    confidence: float,
+    apart: int | None,
+) -> np.ndarray:
+    """What the products of float16 may be off by together. `size`, `squares`: the sums of the sizes of terms, and of
+    their squares, as `evenly` has them; `confidence` as of sums, in units of sums that are rounded to nearest.
+
+    Each number of a product is off by a unit at most, and by half of one where it is rounded to nearest; one that
+    float16 has no normal number for may be 0.
+    """
+    image, weights = factors[windows.image], factors[1 - windows.image]
+
+    def summed(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        pair = (image, weights) if windows.image == 0 else (weights, image)
+        return evenly(pair, windows, axes, 1, apart)
+
+    of_weights, of_image = summed(np.ones_like(image), weights), summed(image, np.ones_like(weights))
+    flushed = smallest_normal("float16") * (4 * 3 * of_weights + 4 * of_image)
+    rounded = unit("float16") * np.minimum(2 * 12 * size, confidence * np.sqrt(2 * 144 * squares))
+    found: np.ndarray = np.where(size > 0, rounded + flushed, 0.0)
+    return found
 
 
 def _load(factor: Expression) -> Expression:
