@@ -14,6 +14,7 @@ from tvm.relax import op
 
 from tapml.expressions import Symbol
 from tapml.lowering.lower import Lowered, lower
+from tapml.operators.program import OperatorProgram
 from tapml.platforms.reference import Reference, to_numpy
 
 Body = Callable[..., Any]
@@ -47,7 +48,6 @@ def run(found: Lowered, *arrays: np.ndarray, **sizes: int) -> np.ndarray:
         ((2, 1, 3, 4100), (4, 4100, 5)),
         ((4100,), (4100, 5)),
         ((3, 4100), (4100,)),
-        ((4100,), (4100,)),
     ],
 )
 def test_a_sum_is_rounded_once(left: tuple[int, ...], right: tuple[int, ...]) -> None:
@@ -95,6 +95,25 @@ def test_convolutions_are_rounded_once(
     assert (given == 4100).all()
 
 
+def test_an_einsum_is_rounded_once() -> None:
+    shapes = {"a": (2, 3, 4100), "b": (2, 5, 4100)}
+    found = lowered(shapes, lambda emit, a, b: op.einsum(emit(relax.Tuple([a, b])), "hid,hjd->hij"))
+    assert [operator.name for operator in found.operators] == ["einsum"]
+    assert (run(found, *(np.ones(shape, np.float16) for shape in shapes.values())) == 4100).all()
+
+
+@pytest.mark.parametrize(
+    "pooled",
+    [lambda x: op.nn.avg_pool2d(x, (64, 64)), lambda x: op.nn.adaptive_avg_pool2d(x, (1, 1))],
+    ids=["avg_pool2d", "adaptive_avg_pool2d"],
+)
+def test_means_of_windows_are_rounded_once(pooled: Body) -> None:
+    """Of 4,096 numbers of 1 to 3, whose sum in float16 would not be more than 4,096."""
+    x = (np.arange(2 * 64 * 64) % 3 + 1).reshape(1, 2, 64, 64).astype(np.float16)
+    given = run(lowered({"x": x.shape}, lambda _, x: pooled(x)), x)
+    np.testing.assert_array_equal(given, x.astype(np.float64).mean((2, 3), keepdims=True).astype(np.float16))
+
+
 @pytest.mark.parametrize(
     ("reduced", "exact"),
     [
@@ -127,11 +146,23 @@ def test_a_sum_stays_one_operator_with_what_it_is_of() -> None:
     assert [operator.name for operator in lowered({"x": (3, 8)}, body).operators] == ["fused_multiply_sum"]
 
 
-@pytest.mark.parametrize("shape", [(3, 0), (2, 3)])
-def test_the_sum_of_nothing_and_that_of_all_are_as_before(shape: tuple[int, ...]) -> None:
-    found = lowered({"x": shape}, lambda _, x: op.sum(x))
-    x = np.ones(shape, np.float16)
-    assert run(found, x) == x.sum()
+@pytest.mark.parametrize(
+    ("body", "shape", "wanted"),
+    [
+        (lambda _, x: op.sum(x), (3, 0), 0),
+        (lambda _, x: op.sum(x), (3, 2), 6),
+        (lambda _, x: op.matmul(x, x), (8,), 8),
+        (lambda emit, x: op.einsum(emit(relax.Tuple([x, x])), "i,i->"), (8,), 8),
+        (lambda emit, x: op.einsum(emit(relax.Tuple([x])), "ij->i"), (3, 2), 2),
+    ],
+)
+def test_what_is_as_tvm_has_it(body: Body, shape: tuple[int, ...], wanted: int) -> None:
+    """Sums of nothing, those that are one number, and einsum of one tensor."""
+    found = lowered({"x": shape}, body)
+    (operator,) = found.operators
+    assert isinstance(operator.program, OperatorProgram)
+    assert not any(buffer.name.startswith("rounded") for buffer in operator.program.parameters)
+    assert (run(found, np.ones(shape, np.float16)) == wanted).all()
 
 
 def test_no_terms_are_zero() -> None:

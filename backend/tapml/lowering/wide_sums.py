@@ -7,10 +7,11 @@ divide by a number of elements that float16 does not have.
 
 from __future__ import annotations
 
+import functools
 import inspect
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -18,24 +19,36 @@ from tvm import relax, te, topi
 from tvm.relax import op
 
 # FLegalize, by which they are registered, would bring them a builder of TVM's own.
-from tvm.relax.transform.legalize_ops import linear_algebra, nn
+from tvm.relax.transform.legalize_ops import linear_algebra, nn, statistical
 
-from tapml.lowering.calls import axes_of, shape_of
+from tapml.lowering.calls import shape_of
 from tapml.lowering.expanded import REDUCED
 
 Legalize = Callable[[Any, Any], Any]
 
 
 class _Rounding(relax.BlockBuilder):  # type: ignore[misc]  # TVM has no types
-    """Tensor expressions are rounded to float16 in the PrimFunc that computes them, which is one of `target`'s: a cast
-    of its own would be an operator that the model does not have."""
+    """Tensor expressions are rounded to float16 in the PrimFunc that computes them, which is one of `target`'s and has
+    `attributes`: a cast of its own would be an operator that the model does not have. `widening`: they are of float32
+    in place of float16."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, attributes: Mapping[str, Any] = MappingProxyType({}), *, widening: bool) -> None:
         super().__init__()
-        self._target = target
+        self._target, self._attributes, self._widening = target, dict(attributes), widening
 
     def call_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        return self._target.call_te(lambda *given, **others: _rounded(func(*given, **others)), *args, **named)
+        @functools.wraps(func)  # a PrimFunc has its name
+        def rounded(*given: Any, **others: Any) -> Any:
+            return _rounded(func(*(map(_widened, given) if self._widening else given), **others))
+
+        return self._target.call_te(rounded, *args, primfunc_attrs=self._attributes, **named)
+
+    def lookup_binding(self, var: Any) -> Any:
+        return self._target.lookup_binding(var)
+
+
+def _widened(given: Any) -> Any:
+    return topi.cast(given, "float32") if isinstance(given, te.Tensor) and given.dtype == "float16" else given
 
 
 def product_of(shape: Sequence[Any], factors: Callable[..., tuple[Any, Any]], term: Any, dtype: str) -> Any:
@@ -58,47 +71,32 @@ def _of_factors(legalize: Legalize, made: Callable[..., Any], builder: Any, call
     attributes = [name for name in inspect.signature(made).parameters if hasattr(call.attrs, name)]
     fields = {name: getattr(call.attrs, name) for name in attributes} | {"out_dtype": "float32"}
     wide = builder.normalize(made(*call.args, **fields))
-    found = legalize(_Rounding(builder), wide)
+    found = legalize(_Rounding(builder, widening=False), wide)
     # TVM has no kernel for some layouts.
     return call if found.same_as(wide) else found
 
 
-def _mean(numbers: Any, axes: list[int], keepdims: bool) -> Any:
-    count = math.prod([numbers.shape[axis] for axis in axes])
-    return topi.sum(numbers, axes, keepdims) / topi.cast(count, "float32")
+def _of_tensors(legalize: Legalize, builder: Any, call: Any) -> Any:
+    return legalize(_Rounding(builder, widening=True), call)
 
 
-def _variance(numbers: Any, axes: list[int], keepdims: bool) -> Any:
-    apart = numbers - _mean(numbers, axes, True)
-    return _mean(apart * apart, axes, keepdims)
-
-
-_OF_AXES: dict[str, Callable[..., Any]] = {
-    "sum": topi.sum,
-    "mean": _mean,
-    "variance": _variance,
-    "std": lambda *given: topi.sqrt(_variance(*given)),
-}
-_OF_ROWS: dict[str, Callable[..., Any]] = {"nn.softmax": topi.nn.softmax, "nn.log_softmax": topi.nn.log_softmax}
-
-
-def _of(name: str, builder: Any, call: Any) -> Any:
-    def computed(given: Any) -> Any:
-        numbers = topi.cast(given, "float32")
-        if name in _OF_ROWS:
-            return _rounded(_OF_ROWS[name](numbers, int(call.attrs.axis)))
-        return _rounded(_OF_AXES[name](numbers, axes_of(call, len(given.shape)), bool(call.attrs.keepdims)))
-
-    attributes = {"op_pattern": REDUCED} if name == "sum" else {}
-    hint = name.removeprefix("nn.")
-    return builder.call_te(computed, call.args[0], primfunc_name_hint=hint, primfunc_attrs=attributes)
+def _sum(builder: Any, call: Any) -> Any:
+    return statistical._statistical(topi.sum)(_Rounding(builder, {"op_pattern": REDUCED}, widening=True), call)
 
 
 _CONVOLUTIONS = [f"conv{rank}d{transposed}" for rank in (1, 2, 3) for transposed in ("", "_transpose")]
+_OF_IMAGES = [f"{adaptive}avg_pool{rank}d" for rank in (1, 2, 3) for adaptive in ("", "adaptive_")]
+_OF_NUMBERS = ("mean", "variance", "std")
 _WIDE: dict[str, Legalize] = {
     "matmul": partial(_of_factors, linear_algebra._matmul, op.matmul),
     **{f"nn.{name}": partial(_of_factors, getattr(nn, f"_nn_{name}"), getattr(op.nn, name)) for name in _CONVOLUTIONS},
-    **{name: partial(_of, name) for name in (*_OF_AXES, *_OF_ROWS)},
+    "einsum": partial(_of_tensors, linear_algebra._einsum),
+    "sum": _sum,
+    **{name: partial(_of_tensors, getattr(statistical, f"_{name}")) for name in _OF_NUMBERS},
+    **{
+        f"nn.{name}": partial(_of_tensors, getattr(nn, f"_nn_{name}"))
+        for name in ("softmax", "log_softmax", *_OF_IMAGES)
+    },
 }
 
 
@@ -115,9 +113,13 @@ def summed_in_float32(name: str, legalize: Legalize) -> Legalize:
 
 
 def _is_wider(name: str, call: Any) -> bool:
-    """Not for the sum of nothing, nor for that of a whole tensor: TVM's schedules have one invocation add it up where
-    its result is rounded."""
-    sizes = shape_of(call.args[0])
-    if sizes is None or any(isinstance(size, tvm.tirx.IntImm) and int(size) == 0 for size in sizes):
+    """Not for the sum of nothing, nor for a sum that is a single number: TVM's schedules have one invocation add it up
+    where its result is rounded (means are computed so in any case)."""
+    (given, *_) = call.args
+    tensors = given.ty.fields if isinstance(given.ty, relax.TupleType) else [given.ty]
+    for sizes in (getattr(tensor.shape, "values", None) for tensor in tensors):
+        if sizes is None or any(isinstance(size, tvm.tirx.IntImm) and int(size) == 0 for size in sizes):
+            return False
+    if name == "relax.einsum" and len(tensors) == 1:  # into which what it is of is fused, as TVM has it
         return False
-    return name != "relax.sum" or shape_of(call) != []
+    return shape_of(call) != [] or name.removeprefix("relax.") in _OF_NUMBERS

@@ -85,9 +85,9 @@ def gains(found: Found) -> bool:
     are not long, and where there is so little to do that three dispatches cannot be as fast. Scores and weights of 8
     heads of 4,096 rows and keys are a gigabyte of float32.
 
-    Not where the program has scores summed in float16, as einsum has them: what these may be off by is bounded, but no
-    longer what becomes of their exponentials, once scores are 10 or so. Of three operators each has bounds by which
-    faults are found."""
+    Not where the program has scores summed in float16, as a PrimFunc of its own may: what these may be off by is
+    bounded, but no longer what becomes of their exponentials, once scores are 10 or so. Of three operators each has
+    bounds by which faults are found."""
     plan = _plan(found)
     if plan is None or plan.made.scores.dtype == "float16":
         return False
