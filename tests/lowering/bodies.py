@@ -20,15 +20,21 @@ N = tvm.tirx.Var("n", "int64")
 Body = Callable[..., list[Any]]
 
 
-def lowered(shapes: dict[str, tuple[Any, ...]], body: Body, accepts: Accepts | None = None) -> Lowered:
-    given = [relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()]
+def lowered(
+    shapes: dict[str, tuple[Any, ...]],
+    body: Body,
+    accepts: Accepts | None = None,
+    dtype: str = "float32",
+    fusing: bool = True,
+) -> Lowered:
+    given = [relax.Var(name, relax.TensorType(shape, dtype)) for name, shape in shapes.items()]
     builder = relax.BlockBuilder()
     with builder.function("main", given):
         with builder.dataflow():
             results = [builder.emit_output(found) for found in body(builder.emit, *given)]
         builder.emit_func_output(relax.Tuple(results))
     varies = any(axis is N for shape in shapes.values() for axis in shape)
-    return lower(builder.finalize(), 1, SYMBOLS if varies else [], accepts=accepts)
+    return lower(builder.finalize(), 1, SYMBOLS if varies else [], accepts=accepts, fusing=fusing)
 
 
 def given(shapes: dict[str, tuple[Any, ...]], n: int) -> list[np.ndarray[Any, Any]]:
@@ -48,4 +54,4 @@ def run(found: Lowered, arrays: list[np.ndarray[Any, Any]], n: int) -> tuple[lis
     given = [*arrays, *found.constants.values()]
     values = reference.run(model.graph, reference.values(dict(zip(model.arguments, given, strict=True))))
     kernels = [node.kernel for node in model.graph.nodes if node.kind is NodeKind.KERNEL]
-    return kernels, [to_numpy(values[value], "float32") for value in model.graph.outputs]
+    return kernels, [to_numpy(values[value], model.graph.values[value].type.dtype) for value in model.graph.outputs]

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 from tvm.relax import op
 
-from tapml.expressions import Symbol
-from tapml.lowering.lower import Lowered, lower
+from lowering import bodies
+from tapml.lowering.lower import Lowered
 from tapml.operators.program import OperatorProgram
-from tapml.platforms.reference import Reference, to_numpy
 
 Body = Callable[..., Any]
 
 
-def lowered(
-    shapes: dict[str, tuple[Any, ...]], body: Body, symbols: Sequence[Symbol] = (), fusing: bool = True
-) -> Lowered:
-    """Of float16 tensors."""
-    given = [relax.Var(name, relax.TensorType(shape, "float16")) for name, shape in shapes.items()]
-    builder = relax.BlockBuilder()
-    with builder.function("main", given):
-        with builder.dataflow():
-            result = builder.emit_output(body(builder.emit, *given))
-        builder.emit_func_output(result)
-    return lower(builder.finalize(), len(given), symbols, fusing=fusing)
+def lowered(shapes: dict[str, tuple[Any, ...]], body: Body, fusing: bool = True) -> Lowered:
+    """Of float16 tensors, with one result."""
+    return bodies.lowered(shapes, lambda emit, *given: [body(emit, *given)], dtype="float16", fusing=fusing)
 
 
-def run(found: Lowered, *arrays: np.ndarray, **sizes: int) -> np.ndarray:
-    model = found.at(sizes, found.documents())
-    reference = Reference(model)
-    values = reference.run(model.graph, reference.values(dict(zip(model.arguments, arrays, strict=True))))
-    return to_numpy(values[model.graph.outputs[0]], "float16")
+def run(found: Lowered, *arrays: np.ndarray, n: int = 1) -> np.ndarray:
+    _, (result,) = bodies.run(found, [*arrays], n)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -189,8 +177,7 @@ def test_no_operator_is_one_that_the_model_does_not_have() -> None:
 
 
 def test_of_sizes_that_vary() -> None:
-    shapes = {"a": (tvm.tirx.Var("n", "int64"), 4100), "b": (4100, 5)}
-    found = lowered(shapes, lambda _, a, b: op.matmul(a, b), [Symbol(name="n", minimum=1, maximum=8)])
+    found = lowered({"a": (bodies.N, 4100), "b": (4100, 5)}, lambda _, a, b: op.matmul(a, b))
     given = run(found, np.ones((3, 4100), np.float16), np.ones((4100, 5), np.float16), n=3)
     assert given.shape == (3, 5)
     assert (given == 4100).all()

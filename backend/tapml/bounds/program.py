@@ -28,7 +28,7 @@ from tapml.bounds.uncertain import (
     smallest_normal,
     unit,
 )
-from tapml.bounds.windows import USUALLY_HALVED, Windows, are_halved, evenly, halved_off, windows_of
+from tapml.bounds.windows import USUALLY_HALVED, Windows, evenly, halved_off, windows_of
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
 
 CONFIDENCE = 3.0
@@ -212,29 +212,31 @@ class Run:
     ) -> Uncertain:
         extents = [len(values) for values in grid.ranges.values()]
         if update.dtype == dtype and loads_floats_only(update):
+            apart = _call_axis(grid)
             a, b = map(grid.evaluate, update.operands)
             if dtype not in FLOATS:
                 value = contract(a.value, b.value, extents, axes)
                 exact = a.exact and b.exact
-                off = None if exact else self._products_off(a, b, extents, axes, _call_axis(grid))
+                off = None if exact else self._products_off(a, b, extents, axes, apart)
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start, off)
-            product = Product(a.value, b.value, extents, axes, _call_axis(grid))
+            product = Product(a.value, b.value, extents, axes, apart)
             value = product.sum()
-            variables, apart = [*grid.ranges], _call_axis(grid)
+            variables = [*grid.ranges]
             windows = windows_of(update, dict(zip(variables, extents, strict=True)), [variables[axis] for axis in axes])
-            halved = windows is not None and are_halved(update)
             sizes = functools.partial(self._sizes, windows, axes, (a.value, b.value), apart)
             if self._rounding is not None:
-                each = 1.0 + (USUALLY_HALVED * (unit("float16") / unit(dtype)) ** 2 if halved else 0.0)
+                each = 1.0
+                if windows is not None and windows.halved:
+                    each += USUALLY_HALVED * (unit("float16") / unit(dtype)) ** 2
                 squares = functools.partial(sizes, product, power=2)
                 return Uncertain(self._rounding.sum(value, squares, terms, dtype, each=each) + start)
             size = sizes(product, power=1)
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
-                off = self._products_off(a, b, extents, axes, _call_axis(grid))
+                off = self._products_off(a, b, extents, axes, apart)
             # Each product is rounded, or flushed, on its own. Where all are 0 there is nothing to round.
             off = off + unit(dtype) * size + smallest_normal(dtype) * terms * (size + off > 0)
-            if windows is not None and halved:
+            if windows is not None and windows.halved:
                 again = Product(a.value, b.value, extents, axes, apart)
                 squared = sizes(again, power=2)
                 off = off + halved_off((a.value, b.value), windows, axes, size, squared, CONFIDENCE, apart)

@@ -42,10 +42,11 @@ _LEAST_CHANNELS = 8
 
 class Windows(NamedTuple):
     """`image`: which factor of the product has the windows, 0 or 1; the other one has the weights. `axes`: of the grid,
-    those within a window."""
+    those within a window. `halved`: whether what becomes of both factors may be float16 before it is multiplied."""
 
     image: int
     axes: tuple[int, int]
+    halved: bool
 
 
 def windows_of(update: Expression, extents: Mapping[str, int], reductions: Collection[str]) -> Windows | None:
@@ -59,13 +60,8 @@ def windows_of(update: Expression, extents: Mapping[str, int], reductions: Colle
         moving = [pair for index in own.operands if (pair := _pair(index, extents, reductions)) is not None]
         if len(moving) == 2 and all(_moves_alone(pair, own, other) for pair in moving):
             first, second = sorted(order.index(within) for _, within in moving)
-            return Windows(image, (first, second))
+            return Windows(image, (first, second), all(load.dtype == "float16" for load in loads))
     return None
-
-
-def are_halved(update: Expression) -> bool:
-    """Whether what becomes of windows and of weights may be float16 before it is multiplied."""
-    return all(_load(factor).dtype == "float16" for factor in update.operands)
 
 
 USUALLY_HALVED = 6.0

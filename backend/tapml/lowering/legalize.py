@@ -6,7 +6,7 @@ operators in each of its steps, hundreds of times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +15,7 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal
 
-from tapml.lowering.wide_sums import summed_in_float32
-
-Legalize = Callable[[Any, Any], Any]
+from tapml.lowering.wide_sums import Legalize, summed_in_float32
 
 
 def legalized(module: tvm.IRModule) -> tvm.IRModule:

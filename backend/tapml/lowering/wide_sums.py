@@ -7,10 +7,9 @@ divide by a number of elements that float16 does not have.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from types import MappingProxyType
 from typing import Any
 
@@ -37,7 +36,7 @@ class _Rounding(relax.BlockBuilder):  # type: ignore[misc]  # TVM has no types
         self._target, self._attributes, self._widening = target, dict(attributes), widening
 
     def call_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        @functools.wraps(func)  # a PrimFunc has its name
+        @wraps(func)  # a PrimFunc has its name
         def rounded(*given: Any, **others: Any) -> Any:
             return _rounded(func(*(map(_widened, given) if self._widening else given), **others))
 
@@ -102,7 +101,8 @@ _WIDE: dict[str, Legalize] = {
 
 def summed_in_float32(name: str, legalize: Legalize) -> Legalize:
     """What TVM has of relax's operator `name`, or one of this module's, where that gives float16."""
-    wide = _WIDE.get(name.removeprefix("relax."))
+    name = name.removeprefix("relax.")
+    wide = _WIDE.get(name)
     if wide is None:
         return legalize
 
@@ -120,6 +120,6 @@ def _is_wider(name: str, call: Any) -> bool:
     for sizes in (getattr(tensor.shape, "values", None) for tensor in tensors):
         if sizes is None or any(isinstance(size, tvm.tirx.IntImm) and int(size) == 0 for size in sizes):
             return False
-    if name == "relax.einsum" and len(tensors) == 1:  # into which what it is of is fused, as TVM has it
+    if name == "einsum" and len(tensors) == 1:  # into which what it is of is fused, as TVM has it
         return False
-    return shape_of(call) != [] or name.removeprefix("relax.") in _OF_NUMBERS
+    return shape_of(call) != [] or name in _OF_NUMBERS
