@@ -28,10 +28,12 @@ from compilers.test_native_products import texts_of, wrong
 from tapml.compilers.halves import halved
 from tapml.compilers.native.blocks import BLOCKS_OF_PIECES, SIDE, Blocks, blocks_of
 from tapml.compilers.native.compile import NATIVE
+from tapml.compilers.native.integers import Integers
 from tapml.compilers.native.matrices import FEATURES
 from tapml.compilers.native.matrix_parts import odd
 from tapml.compilers.native.pieces import least_splits
 from tapml.compilers.native.skinny_integers import WordSplit, word_split_of
+from tapml.compilers.native.stored import read_as_stored
 from tapml.importing.quantise import Q4F16
 from tapml.locating.barriers import unordered
 from tapml.suite import Suite
@@ -229,6 +231,80 @@ def test_a_text_is_told_that_scales_are_stored_as_float16() -> None:
     assert read is not None
     assert {"const weight_scales_in_halves = true;" in file.text for file in read.files} == {True, False}
     assert not any("const weight_scales_in_halves = false;" in file.text for file in read.files)
+
+
+TURNED = {
+    "q4": Product(Q4F32, (33,), 72, 96),
+    "whole tiles": Product(Q4F32, (64,), 64, 128, with_bias),
+    "groups of 16": Product(UINT4_OF_16, (31,), 136, 80),
+    "a part of a group": Product(Q4F32, (2, 9), 32, 40),
+}
+BLOCKS_FOR_TURNED = Blocks(16, 32, 2, 2, 64)
+
+
+def always_turned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scales are that are stored as float16; these are float32, but all of them numbers of float16."""
+    blocks_are(monkeypatch, lambda *sizes: BLOCKS_FOR_TURNED)
+    monkeypatch.setattr("tapml.compilers.native.matmul.turning_pays", lambda *sizes: True)
+    monkeypatch.setattr(Integers, "has_half_scales", lambda *_: True)
+
+
+def test_words_are_turned_before_products(tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    always_turned(monkeypatch)
+    as_they_lie = {
+        "odd columns": Product(Q4F32, (33,), 65, 96),
+        "no whole words": Product(Q4F32, (33,), 64, 100),
+        "zero points": Product(UINT4, (32,), 64, 128),
+        "of 8 bits": Product(Q8, (33,), 64, 64),
+    }
+    suite = carved(TURNED | as_they_lie, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    launches = [len(suite.bundle(name)["variants"][0]["launches"]) for name in software]
+    assert sorted(launches) == [1] * len(as_they_lie) + [2] * len(TURNED)
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+def test_words_are_turned_for_any_number_of_tokens(
+    tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch, splits: int
+) -> None:
+    always_turned(monkeypatch)
+    blocks_are(monkeypatch, lambda *sizes: dataclasses.replace(BLOCKS_FOR_TURNED, splits=splits))
+    cases = {"q4": Product(Q4F32, (2, "n"), 40, 224, with_bias), "of 16": Product(UINT4_OF_16, ("n",), 72, 208)}
+    suite = carved(cases, tmp_path, "float16", n=37)
+    assert wrong(suite, "deno") == {}
+    assert len(software) == len(cases)
+    assert sum("fn swapped(" in text for text in texts_of(suite)) == len(cases)
+
+
+@pytest.mark.slow
+def test_turned_words_at_the_edges_of_blocks(
+    tmp_path: Path, software: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    always_turned(monkeypatch)
+    blocks: dict[tuple[int, int], Blocks] = {}
+    cases: dict[str, Product] = {}
+    for number, fitting in enumerate((BLOCKS_FOR_TURNED, Blocks(16, 32, 1, 4, 64))):  # one word an invocation, and two
+        for more in (-1, 0, 1):
+            size = rows, columns = fitting.height + more, fitting.width * (number % 2 + 1) + 8 * more
+            blocks[size] = fitting
+            cases[str(size)] = Product((Q4F32, UINT4_OF_16)[number % 2], (rows,), columns, 96 + 32 * more)
+    blocks_are(monkeypatch, lambda rows, columns, *_: blocks[rows, columns])
+    suite = carved(cases, tmp_path, "float16")
+    assert wrong(suite, "deno") == {}
+    assert sum("fn swapped(" in text for text in texts_of(suite)) == len(cases)
+
+
+def test_words_are_turned_where_that_pays_and_scales_are_known_to_be_float16() -> None:
+    def turns(rows: int, stored: set[int]) -> bool:
+        operator = work(Q4F16, rows, "float16", 4096).operator()
+        kernel = read_as_stored(NATIVE.compile([operator], ["256"])[operator.name], operator, stored)
+        assert kernel is not None
+        assert [variant["name"] for variant in kernel.document["variants"]] == ["256+matrices", "256"]
+        return any("fn swapped(" in file.text for file in kernel.files)
+
+    assert turns(512, {2})
+    assert not turns(512, set())
+    assert not turns(128, {2})
 
 
 FAR_APART = {

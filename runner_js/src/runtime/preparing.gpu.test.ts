@@ -19,6 +19,8 @@ interface Given {
   times?: number;
   /** The second launch writes what it read, too. */
   spoils?: boolean;
+  /** The weight is of words, of which each may be several integers. */
+  words?: boolean;
   /** Of the second function. */
   weight?: number;
 }
@@ -32,6 +34,7 @@ async function packing({
   sized = false,
   times = 1,
   spoils = false,
+  words = false,
   weight = 0,
 }: Given = {}): Promise<TestModel> {
   const [symbols, sizes] = sized ? [[N], { n: 1 }] : [[], {}];
@@ -39,7 +42,7 @@ async function packing({
     const shape = [COUNT];
     const tensors = [
       tensor("x", ["input", 0], shape),
-      tensor("w", ["weights", w, 0], shape),
+      tensor("w", ["weights", w, 0], shape, words ? "uint32" : "float32"),
       tensor("packed", ["arena", 0, 0], [times * COUNT], "uint32"),
       tensor("y", ["output", 0], shape),
     ];
@@ -56,6 +59,8 @@ async function packing({
   const [kernel] = served.document.kernels as [CompiledKernel];
   const [variant] = kernel.variants as [CompiledVariant];
   const [entry] = variant.entry_points as [CompiledVariant["entry_points"][number]];
+  const [, argument] = kernel.arguments;
+  if (argument && words) argument.dtype = "uint32";
   const wgsl = served.document.wgsl;
   const first = wgsl.length;
   wgsl.push(`
@@ -124,6 +129,8 @@ describe("A launch that reads nothing but weights", () => {
     expect(await launches(sized)).toEqual(await launches(plain));
     const unpacking = await models.open(await packing({ times: 2 }));
     expect(await launches(unpacking)).toEqual(await launches(plain));
+    const turning = await models.open(await packing({ words: true }));
+    expect(await launches(turning)).toEqual(await launches(plain));
     const other = await models.open(await packing({ weight: 1 }));
     expect(await launches(other)).toEqual([[1], [1]]);
     expect(other.memory.other).toBe(plain.memory.other + 2 * BYTES);

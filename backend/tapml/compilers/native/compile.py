@@ -44,7 +44,7 @@ class NativeCompiler:
     """One of the compilers (tapml.compilers.base)."""
 
     name = "native"
-    version = "19"
+    version = "20"
     """Raised whenever it would write something else for the same operator."""
 
     def compile(

@@ -21,15 +21,12 @@ fn eight_of(low : vec4<f32>, high : vec4<f32>) -> vec4<u32> {
   return vec4<u32>(bitcast<vec2<u32>>(vec4<f16>(low)), bitcast<vec2<u32>>(vec4<f16>(high)));
 }
 """
-EIGHT_HALVES = """\
+_EIGHT_HALVES = """\
 // The eight integers of a word, less {zero}, times a scale. Behind the bits of 1024 (or, four places further up, behind
 // those of 64) an integer's are the float16 that is their sum.
 fn eight_halves(word : u32, scale : vec2<f16>) -> vec4<u32> {{
   let next = word >> 8u;
-  let a = (bitcast<vec2<f16>>((word & 0x000f000fu) | 0x64006400u) - vec2<f16>({first}.0h)) * scale;
-  let b = (bitcast<vec2<f16>>((word & 0x00f000f0u) | 0x54005400u) - vec2<f16>({second}.0h)) * scale;
-  let c = (bitcast<vec2<f16>>((next & 0x000f000fu) | 0x64006400u) - vec2<f16>({first}.0h)) * scale;
-  let d = (bitcast<vec2<f16>>((next & 0x00f000f0u) | 0x54005400u) - vec2<f16>({second}.0h)) * scale;
+{pairs}
   let low = vec2<u32>(bitcast<u32>(vec2<f16>(a.x, b.x)), bitcast<u32>(vec2<f16>(c.x, d.x)));
   let high = vec2<u32>(bitcast<u32>(vec2<f16>(a.y, b.y)), bitcast<u32>(vec2<f16>(c.y, d.y)));
   return vec4<u32>(low, high);
@@ -47,6 +44,18 @@ FOUR_WORDS = """\
 // Words of integers, and the bits of the scale and the zero point that they share.
 struct FourWords { words : vec4<u32>, of_group : vec2<u32> }
 """
+
+
+def pairs_of_integers(zero: int, scales: Sequence[str]) -> str:
+    """Lines that make a, b, c and d of `word` and `next`, that without its lowest two integers: each of two integers,
+    four places apart, less the zero point and times one of `scales`."""
+    kinds = (("0x000f000fu", "0x64006400u", 1024), ("0x00f000f0u", "0x54005400u", 64))
+    words = ("word", "word", "next", "next")
+    lines = []
+    for name, word, (mask, bits, above), scale in zip("abcd", words, kinds * 2, scales, strict=True):
+        pair = f"bitcast<vec2<f16>>(({word} & {mask}) | {bits}) - vec2<f16>({above + zero}.0h)"
+        lines.append(f"  let {name} = ({pair}) * {scale};")
+    return "\n".join(lines)
 
 
 class ProductOfHalves(Eights, Hooks):
@@ -190,16 +199,15 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     def _in_halves(self, found: Integers) -> Sequence[str]:
         """Where scales are float16, products with integers are computed in that, two at once: each is the float16 next
         to the product, as it is by way of float32. No lines where that is not known to be so."""
-        scale, half = found.scale, False
+        scale = found.scale
         while scale.kind == "cast":
-            half |= scale.dtype == "float16"
             (scale,) = scale.operands
         if found.bits != 4 or not found.zero_is_whole or scale.kind != "load":
             return ()
         zero = int(found.zero.value or 0)
-        self.helpers["eight_halves"] = EIGHT_HALVES.format(zero=zero, first=1024 + zero, second=64 + zero)
+        self.helpers["eight_halves"] = _EIGHT_HALVES.format(zero=zero, pairs=pairs_of_integers(zero, ["scale"] * 4))
         product = "return eight_halves(read.x, vec2<f16>(f16(bitcast<f32>(read.z))));"
-        if half or scale.dtype == "float16":
+        if found.has_half_scales():
             return [product]
         known, self.helpers["in halves"] = in_halves(self._text.accesses[str(scale.value)].name)
         return [f"if ({known}) {{", f"  {product}", "}"]

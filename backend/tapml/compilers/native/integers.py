@@ -4,7 +4,7 @@ what a program computes, and read a word at a time."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,6 +115,14 @@ class Integers:
         """Whether the zero point is one integer, of as many bits as the others."""
         zero = float(self.zero.value or 0) if self.zero.kind == "constant" else -1.0
         return zero.is_integer() and 0 <= zero < 2**self.bits
+
+    def has_half_scales(self, stored: Collection[str] = ()) -> bool:
+        """Whether scales are of float16: in the program, or in memory, where `stored` has their buffer."""
+        scale, half = self.scale, False
+        while scale.kind == "cast":
+            half |= scale.dtype == "float16"
+            (scale,) = scale.operands
+        return scale.kind == "load" and (half or scale.dtype == "float16" or str(scale.value) in stored)
 
     @property
     def by_lines(self) -> bool:

@@ -14,6 +14,7 @@ from tapml.compilers.native.blocks import (
     BLOCKS_OF_BITS,
     BLOCKS_OF_LEFT_PIECES,
     BLOCKS_OF_PIECES,
+    BLOCKS_OF_TURNED,
     SIDE,
     Blocks,
     blocks_of,
@@ -57,6 +58,7 @@ from tapml.compilers.native.split import MOST_BYTES, merged, parts_of
 from tapml.compilers.native.stages import loads
 from tapml.compilers.native.tiled import tiled
 from tapml.compilers.native.tiles import Tile, is_large, tile_of
+from tapml.compilers.native.turned_words import HalvesOfTurned, turned, turning_pays
 from tapml.compilers.native.winograd import Winograd, pays, steps, windows_of
 
 Chosen: TypeAlias = Tile | Split | LineSplit | WordSplit | Blocks | Winograd
@@ -302,21 +304,31 @@ def _by_matrices(
         blocks = blocks_of(rows, columns, batch, inner, as_it_is.across, choices, least, as_it_is.products)
     if blocks.invocations > found.threads:
         return None
+    turns = turning_pays(rows, columns, inner, blocks.height) if packed is None else "right" in packed
     if packed is None:
         by_vectors = functools.partial(packs_vectors, found, halves, indices, 8)
         packed = packing_of(as_it_is.ways, sizes, (blocks.height, blocks.width), by_vectors)
     if halves.rest is not None:
         packed = [side for side in packed if side.startswith("right")]  # Pieces lie as packed ones do.
     if integers is not None:
-        packed = [side for side in packed if side.startswith("left")]  # Words are read as they lie.
+        packed = [side for side in packed if side.startswith("left")]  # Words are read as they lie, or turned.
     more, found, halves = _packed(found, halves, indices, packed, 8)
+    across = None
+    if integers is not None and halves.rest is None and turns and (done := turned(found, halves, indices, integers)):
+        turning, found, halves, across = done
+        more += turning
+        if not isinstance(chosen, Blocks):
+            sides = as_it_is.across[0], True
+            blocks = blocks_of(rows, columns, batch, inner, sides, BLOCKS_OF_TURNED, least, as_it_is.products)
     parts = parts_of(found, blocks.splits)
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     tile = blocks.height, blocks.width
-    if isinstance(as_it_is, HalvesOfIntegers):
+    if across is not None:
+        eights: ProductOfHalves = HalvesOfTurned(text, halves, across, tile, parts)
+    elif isinstance(as_it_is, HalvesOfIntegers):
         depth = blocks.depth * as_it_is.integers.bits // 16  # in vectors of eight, as in fours of words
         fours = depth >= 8 and fits(blocks.width, depth, blocks.invocations, False)
-        eights: ProductOfHalves = HalvesOfIntegers(text, halves, tile, parts, fours)
+        eights = HalvesOfIntegers(text, halves, tile, parts, fours)
     else:
         eights = ProductOfHalves(text, halves, tile, parts)
     launch = by_matrices(eights, blocks, lambda *tile: _count(halves, indices, *tile))

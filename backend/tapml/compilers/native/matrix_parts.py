@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tapml.compilers.native.blocks import SIDE, fits
+from tapml.compilers.native.words import tight
 
 
 def factor_at(side: str, order: str, place: str, offset: int, stride: int) -> str:
@@ -34,7 +35,8 @@ class Part:
     made: tuple[str, ...] = ("",)
     """Of what vectors are read as, functions that make what is kept in an array each; "": as it is."""
     eights: tuple[str, ...] = ()
-    """Where several vectors beside each other are read at once, the texts of each, of what was read in place of {}."""
+    """Where several vectors are read at once, of points of the inner axis beside each other, the texts of each, of what
+    was read in place of {}."""
     kind: str = "vec4<u32>"
     """What is read."""
 
@@ -84,7 +86,7 @@ class Part:
     @property
     def _fast(self) -> int:
         """Of what invocations beside each other read: so many lie beside each other."""
-        return (self.lines if self.across else self.depth) // 8 // self.together
+        return self.lines // 8 if self.across else self.depth // 8 // self.together
 
     def _share(self, share: int) -> tuple[str, str]:
         """The number of what is read in its line, or of a vector of lines; and the line, or the point of the inner
@@ -98,7 +100,8 @@ class Part:
         for share in range(self.shares):
             fast, slow = self._share(share)
             if self.across:
-                given = f"{self.begin} + {fast} * 8, {k} + {slow}"
+                point = f"{tight(slow)} * {self.together}" if self.together > 1 else slow
+                given = f"{self.begin} + {fast} * 8, {k} + {point}"
             else:
                 given = f"{self.begin} + {slow}, {k} + {fast} * {8 * self.together}"
             yield f"{self.name}_{share} = {function}(batch, {given});"
@@ -116,7 +119,10 @@ class Part:
             found = f"{self.name}_{share}"
             if self.across:
                 eights = self.each // 8
-                yield f"[{fast} / {eights}][({slow}) * {self.stride} + {fast} % {eights}]", found
+                for n in range(self.together):
+                    point = f"{tight(slow)} * {self.together} + {n}" if self.together > 1 else slow
+                    read = self.eights[n].format(found) if self.eights else found
+                    yield f"[{fast} / {eights}][({point}) * {self.stride} + {fast} % {eights}]", read
                 continue
             for n in range(self.together):
                 at = f"{fast} * {self.together}{f' + {n}' if n else ''}" if self.together > 1 else fast
