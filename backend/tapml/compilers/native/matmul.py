@@ -313,18 +313,20 @@ def _by_matrices(
     if integers is not None:
         packed = [side for side in packed if side.startswith("left")]  # Words are read as they lie, or turned.
     more, found, halves = _packed(found, halves, indices, packed, 8)
-    across = None
-    if integers is not None and halves.rest is None and turns and (done := turned(found, halves, indices, integers)):
-        turning, found, halves, across = done
-        more += turning
+    turning = None
+    if integers is not None and halves.rest is None and turns:
+        turning = turned(found, halves, indices, integers)
+    if turning is not None:
+        first, found, halves, names = turning
+        more.append(first)
         if not isinstance(chosen, Blocks):
             sides = as_it_is.across[0], True
             blocks = blocks_of(rows, columns, batch, inner, sides, BLOCKS_OF_TURNED, least, as_it_is.products)
     parts = parts_of(found, blocks.splits)
     text = Text(found, found.entry_point, indices, OWN_NAMES)
     tile = blocks.height, blocks.width
-    if across is not None:
-        eights: ProductOfHalves = HalvesOfTurned(text, halves, across, tile, parts)
+    if turning is not None:
+        eights: ProductOfHalves = HalvesOfTurned(text, halves, names, tile, parts)
     elif isinstance(as_it_is, HalvesOfIntegers):
         depth = blocks.depth * as_it_is.integers.bits // 16  # in vectors of eight, as in fours of words
         fours = depth >= 8 and fits(blocks.width, depth, blocks.invocations, False)

@@ -81,7 +81,7 @@ class Turned:
 
 def turned(
     found: Found, made: Contraction, indices: Indices, integers: Integers
-) -> tuple[list[Launch], Found, Contraction, Turned] | None:
+) -> tuple[Launch, Found, Contraction, Turned] | None:
     """The dispatch that turns the words of the right factor, and what is left of the product after it. None where not
     all of it is whole words of 4-bit integers with scales of float16 and one zero point, in the same places for all
     batches."""
@@ -103,7 +103,7 @@ def turned(
     with_buffers = replace(found, program=program)
     launch = _Turning(Text(with_buffers, found.entry_point, indices.copy(), _OWN_NAMES), made, names).dispatch()
     rest = replace(with_buffers, part=found.part + 1)
-    return [launch], rest, replace(made, right=_number(made, names)), names
+    return launch, rest, replace(made, right=_number(made, names)), names
 
 
 def _number(made: Contraction, names: Turned) -> Expression:
