@@ -45,6 +45,10 @@ def test_show_lists_tests_by_id(capsys: pytest.CaptureFixture[str], suite: Suite
         (["carve", "m.onnx"], "arguments are required: -o/--output (see `tapml carve --help`)"),
         (["run", "x", "--repeat", "1.5"], "argument --repeat: '1.5' is no whole number (see `tapml run --help`)"),
         (["run", "x", "--hang-seconds", "z"], "argument --hang-seconds: 'z' is no number (see `tapml run --help`)"),
+        (
+            ["show", "x", "--json"],
+            "argument --json: FILE is missing: write the document as JSON (- for standard output)",
+        ),
         (["field", "serve", "-q"], "tapml field serve: there is no option -q (see `tapml field serve --help`)"),
         (["nosuch"], "there is no 'nosuch': it is one of carve, "),
     ],

@@ -62,3 +62,13 @@ def test_where_none_has_wgsl_the_last_that_knows_the_operator_says_why(lowered: 
         lowered.operators[:1], ("256",), compilers=[Toy("one", names, []), Toy("two", names, []), Toy("three", [], [])]
     )
     assert found[names[0]].document["unsupported"] == "two has no WGSL for it"
+
+
+@pytest.mark.parametrize("own", [0, 1, None])
+def test_kernels_of_the_compilers_before_count_as_compiled(lowered: Lowered, own: int | None) -> None:
+    names = [operator.name for operator in lowered.operators]
+    told: list[tuple[int, int | None]] = []
+    first = Toy("first", names[:own], names[:own])
+    compile_operators(lowered.operators, ("256",), lambda *counts: told.append(counts), [first, TVM])
+    assert told[-1] == (len(names), len(names))
+    assert {total for _, total in told} == {len(names)}

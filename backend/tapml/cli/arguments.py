@@ -30,6 +30,16 @@ class CommandParser(argparse.ArgumentParser):
                 raise argparse.ArgumentError(action, f"{arg_string!r} is no {kind}") from None
             raise
 
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            if action.nargs is not None or not action.option_strings or not action.help:
+                raise
+            wanted = self._get_formatter()._format_args(action, action.dest.upper())
+            said = self._get_formatter()._expand_help(action)
+            raise argparse.ArgumentError(action, f"{wanted} is missing: {said}") from None
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [*map(str, action.choices)]

@@ -74,7 +74,8 @@ def begun(
         return [one for one in operators if one.name not in found or found[one.name].document["unsupported"]]
 
     def finish(progress: Progress) -> dict[str, CompiledKernel]:
-        found.update(last(progress))
+        # Those of the compilers before have been compiled.
+        found.update(last(lambda done, total: progress(len(operators) - total + done, len(operators))))
         return {operator.name: found[operator.name] for operator in operators}
 
     for compiler in compilers[:-1]:
