@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rounding_device import Device
 
 from tapml.bounds import uncertain
+from tapml.bounds.expression import cast
 from tapml.bounds.uncertain import Uncertain
 
 numbers = st.floats(-1e6, 1e6, width=32) | st.floats(-(2.0**-126), 2.0**-126, width=32)
@@ -87,3 +88,10 @@ def test_a_choice_that_rounding_may_turn_is_off_by_the_difference() -> None:
     unsure = uncertain.chosen(np.array([True]), np.array([True]), yes, no)
     assert sure.spread[0] == 0.0
     assert unsure.spread[0] == 2.0
+
+
+def test_a_truth_value_of_what_depends_on_rounding_may_be_either_where_that_may_be_zero() -> None:
+    found = cast(Uncertain(np.array([1e-9, 0.5, 0.0, 0.0]), np.array([1e-6, 1e-6, 0.0, 1e-9])), "float32", "bool")
+    assert found.value.tolist() == [True, True, False, False]
+    assert found.spread.tolist() == cast(found, "bool", "float32").spread.tolist() == [1.0, 0.0, 0.0, 1.0]
+    assert cast(Uncertain(np.array([0.0, 2.0])), "float32", "bool").exact

@@ -265,9 +265,7 @@ def cast(x: Uncertain, source: str, target: str) -> Uncertain:
                 return Uncertain(value)
         return uncertain.rounded(value, x.spread, target)
     if target == "bool":
-        if not x.exact:
-            raise NotDerivable("a truth value of what depends on rounding")
-        return Uncertain(x.value != 0)
+        return BINARY["ne"](x, Uncertain(np.zeros_like(x.value)), target)
     if source in FLOATS:
         found = wgsl.whole(x, source, np.trunc)
         safe = np.where(np.isfinite(found.value), found.value, 0.0)
