@@ -3,7 +3,7 @@ has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -82,8 +82,9 @@ def plan(work: Work, sweep: Pattern[str] | None, prepared: bool = False) -> dict
     weights = range(last - work.rotated, 0 if work.cached else last)
     candidates = [*_compiled(operator, work), *(_swept(operator, sweep, work) if sweep else ())]
     if prepared:
-        sizes = {place: given[place]["bytes"] for place in weights}
-        candidates += [made for one in candidates if (made := _prepared(one, sizes, given)) is not None]
+        # What words would be written as is as large as they are, and kernels of few rows read these.
+        sizes = {place: given[place]["bytes"] for place in weights if given[place]["dtype"] != "uint32"}
+        candidates += [made for one in candidates if (made := _prepared(one, sizes)) is not None]
     return {
         "name": work.name,
         "dtype": work.dtype,
@@ -97,9 +98,7 @@ _MOST_KEPT = 1.8
 """Times the bytes of the weights that it is of, as in the runtime (runner_js/src/runtime/preparing.ts)."""
 
 
-def _prepared(
-    candidate: Mapping[str, Any], weights: Mapping[int, int], given: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
+def _prepared(candidate: Mapping[str, Any], weights: Mapping[int, int]) -> dict[str, Any] | None:
     """The same where launches that read nothing but `weights`, bytes of arguments by their number, run once."""
 
     def written(launch: Mapping[str, Any]) -> set[int]:
@@ -119,8 +118,6 @@ def _prepared(
         once = pure
     kept = set[int]().union(*(written(launches[number]) for number in once))
     read = {one["argument"] for number in once for one in launches[number]["operands"] if "argument" in one}
-    if any(given[place]["dtype"] == "uint32" for place in read):
-        return None  # what words are written as is as large as they are, and kernels of few rows read these
     most = _MOST_KEPT * sum(weights[place] for place in read)
     if not once or sum(candidate["temporaries"][one] for one in kept) > most:
         return None

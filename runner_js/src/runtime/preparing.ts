@@ -58,14 +58,13 @@ export async function prepare(
         for (const dispatch of dispatchesOf(fn.code)) {
           const kernel = kernels[dispatch.kernel] as ReadyKernel;
           const given = dispatch.operands.map((operand) => weightOf(session, fn, operand));
-          const words = dispatch.operands.map((operand) => fn.tensors[operand]?.dtype === "uint32");
           const key = JSON.stringify([
             dispatch.kernel,
             given.map((region) => region && [region.index, region.offset]),
           ]);
           let rest = shared.get(key);
           if (!rest) {
-            const halves = halvesOf(kernel, given, words, make);
+            const halves = halvesOf(kernel, given, make);
             if (!halves) continue;
             const sizes = Object.fromEntries(kernel.symbols.map(({ name, minimum }) => [name, minimum]));
             flat.add(kernel, sizes, given as Region[], given.length, "", halves.once);
@@ -95,23 +94,21 @@ function held({ residents, loaded }: Budget): number {
   return [...loaded].reduce((total, one) => total + one.kept, paged);
 }
 
-/** Null for what is no weight. */
+/**
+ * Null for what is no weight, and for words of which each may be several integers: written in another order they are as
+ * large again, and kernels of few rows read them as they lie. So each call writes them.
+ */
 function weightOf(session: Session, fn: CompiledFunction, operand: number): Region | null {
   const tensor = fn.tensors[operand] as CompiledTensor;
   const [kind, index, offset = 0] = tensor.at;
-  if (kind !== "weights") return null;
+  if (kind !== "weights" || tensor.dtype === "uint32") return null;
   return { of: session.weights, index, offset, bytes: paddedBytes(bytesOf(typeAt(tensor, {}))) };
 }
 
-/**
- * Null where none of its launches can run once. `given`: its operands that are weights; `words`: those of which a number
- * is several integers: written in another order they are as large again, and kernels of few rows read them as they lie,
- * so that each call writes them; `make`: for so many bytes.
- */
+/** Null where none of its launches can run once. `given`: its operands that are weights; `make`: for so many bytes. */
 function halvesOf(
   { variant, executables }: ReadyKernel,
   given: readonly (Region | null)[],
-  words: readonly boolean[],
   make: (bytes: number) => GPUBuffer,
 ): Halves | null {
   const { launches, temporaries } = variant;
@@ -129,7 +126,7 @@ function halvesOf(
       // The same at each call.
       [...grid, ...uniforms.map(({ value }) => value)].every((value) => typeof value === "number") &&
       operands.every((operand) => {
-        if ("argument" in operand) return given[operand.argument] != null && !words[operand.argument];
+        if ("argument" in operand) return given[operand.argument] != null;
         return "temporary" in operand && typeof temporaries[operand.temporary] === "number";
       })
     );

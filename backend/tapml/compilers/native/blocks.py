@@ -46,9 +46,6 @@ BLOCKS_OF_BITS: Mapping[int, tuple[Blocks, ...]] = {
 """The same where one factor is of integers of so many bits, which subgroups make float16 first: what is the fastest of
 those of 128 x 128 elements differs."""
 
-BLOCKS_OF_TURNED = tuple(blocks for blocks in BLOCKS if blocks.width * blocks.depth // 32 % blocks.invocations == 0)
-"""The same where four words of integers, of eight columns each, are read at once (turned_words.py)."""
-
 BLOCKS_OF_PIECES = (
     Blocks(64, 64, 2, 2, 32),
     Blocks(32, 64, 2, 2, 32),

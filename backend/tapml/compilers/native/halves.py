@@ -199,17 +199,15 @@ class HalvesOfIntegers(OfIntegers, ProductOfHalves):
     def _in_halves(self, found: Integers) -> Sequence[str]:
         """Where scales are float16, products with integers are computed in that, two at once: each is the float16 next
         to the product, as it is by way of float32. No lines where that is not known to be so."""
-        scale = found.scale
-        while scale.kind == "cast":
-            (scale,) = scale.operands
-        if found.bits != 4 or not found.zero_is_whole or scale.kind != "load":
+        load = found.load_of_scale
+        if found.bits != 4 or not found.zero_is_whole or load is None:
             return ()
         zero = int(found.zero.value or 0)
         self.helpers["eight_halves"] = _EIGHT_HALVES.format(zero=zero, pairs=pairs_of_integers(zero, ["scale"] * 4))
         product = "return eight_halves(read.x, vec2<f16>(f16(bitcast<f32>(read.z))));"
         if found.has_half_scales():
             return [product]
-        known, self.helpers["in halves"] = in_halves(self._text.accesses[str(scale.value)].name)
+        known, self.helpers["in halves"] = in_halves(self._text.accesses[str(load.value)].name)
         return [f"if ({known}) {{", f"  {product}", "}"]
 
     @staticmethod

@@ -13,7 +13,7 @@ from tapml.compilers.native.factors import Factor, Factors, last
 from tapml.compilers.native.kernel import Text, product
 from tapml.compilers.native.polynomials import Indices, Polynomial
 from tapml.compilers.native.product import Hooks
-from tapml.compilers.native.stages import Index, loads, rewritten, variables_of
+from tapml.compilers.native.stages import Index, loads, parts, rewritten, variables_of
 from tapml.compilers.native.words import bare
 from tapml.operators.program import FLOATS, Expression
 
@@ -116,13 +116,19 @@ class Integers:
         zero = float(self.zero.value or 0) if self.zero.kind == "constant" else -1.0
         return zero.is_integer() and 0 <= zero < 2**self.bits
 
+    @property
+    def load_of_scale(self) -> Expression | None:
+        """What a scale is but for casts; None where it is no load."""
+        found = self.scale
+        while found.kind == "cast":
+            (found,) = found.operands
+        return found if found.kind == "load" else None
+
     def has_half_scales(self, stored: Collection[str] = ()) -> bool:
         """Whether scales are of float16: in the program, or in memory, where `stored` has their buffer."""
-        scale, half = self.scale, False
-        while scale.kind == "cast":
-            half |= scale.dtype == "float16"
-            (scale,) = scale.operands
-        return scale.kind == "load" and (half or scale.dtype == "float16" or str(scale.value) in stored)
+        load = self.load_of_scale
+        half = any(part.dtype == "float16" for part in parts(self.scale))
+        return load is not None and (half or str(load.value) in stored)
 
     @property
     def by_lines(self) -> bool:

@@ -14,7 +14,6 @@ from tapml.compilers.native.blocks import (
     BLOCKS_OF_BITS,
     BLOCKS_OF_LEFT_PIECES,
     BLOCKS_OF_PIECES,
-    BLOCKS_OF_TURNED,
     SIDE,
     Blocks,
     blocks_of,
@@ -58,7 +57,7 @@ from tapml.compilers.native.split import MOST_BYTES, merged, parts_of
 from tapml.compilers.native.stages import loads
 from tapml.compilers.native.tiled import tiled
 from tapml.compilers.native.tiles import Tile, is_large, tile_of
-from tapml.compilers.native.turned_words import HalvesOfTurned, turned, turning_pays
+from tapml.compilers.native.turned_words import BLOCKS_OF_TURNED, HalvesOfTurned, turned, turning_pays
 from tapml.compilers.native.winograd import Winograd, pays, steps, windows_of
 
 Chosen: TypeAlias = Tile | Split | LineSplit | WordSplit | Blocks | Winograd

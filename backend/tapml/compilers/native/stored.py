@@ -72,7 +72,7 @@ def _shared_out_again(kernel: CompiledKernel, found: Found, arguments: Collectio
     if not after:
         return kernel
     *others, last = natives
-    made = _in_place_of(last, kernel, found, after, "@stored")
+    made = _in_place_of(last, found, after, "@stored")
     if "expected" in last:
         best = {name: min(one["expected"][name] for one in natives) for name in last["expected"]}
         made.document["variants"][0]["expected"] = best
@@ -88,12 +88,10 @@ def _by_matrices_again(kernel: CompiledKernel, found: Found, arguments: Collecti
     after = generated_of(dataclasses.replace(found, stored=_names(found, arguments)), matrices=True)
     if after is None or not any(uses_matrices(launch.text) for launch in after):
         return kernel
-    return _with(_in_place_of(fast, kernel, found, after, "@stored-matrices"), kernel, fast)
+    return _with(_in_place_of(fast, found, after, "@stored-matrices"), kernel, fast)
 
 
-def _in_place_of(
-    variant: Mapping[str, Any], kernel: CompiledKernel, found: Found, launches: Sequence[Launch], suffix: str
-) -> CompiledKernel:
+def _in_place_of(variant: Mapping[str, Any], found: Found, launches: Sequence[Launch], suffix: str) -> CompiledKernel:
     """One variant of these launches, with all that the other one says of itself."""
     made = NATIVE.document(found.operator, variant["name"], launches, suffix)
     fresh = made.document["variants"][0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tapml.compilers.native.blocks import BLOCKS, fits
 from tapml.compilers.native.contraction import Contraction
 from tapml.compilers.native.ending import Parts
 from tapml.compilers.native.factors import Factor, extents, last
@@ -21,6 +22,7 @@ from tapml.compilers.native.packed import MOST_BYTES
 from tapml.compilers.native.polynomials import Indices
 from tapml.compilers.native.product import OWN_NAMES, arguments_of
 from tapml.compilers.native.stages import Index, variable
+from tapml.compilers.native.words import bare
 from tapml.operators.program import Buffer, Expression, integer
 
 EACH = 8
@@ -28,6 +30,11 @@ EACH = 8
 
 TOGETHER = 4
 """Words that are read at once: points of the inner axis."""
+
+BLOCKS_OF_TURNED = tuple(
+    blocks for blocks in BLOCKS if fits(blocks.width, blocks.depth // TOGETHER, blocks.invocations, across=True)
+)
+"""Those of which all invocations bring equally many."""
 
 _BESIDE = 16
 """Words along the inner axis, and eights of columns, that a workgroup has: what it reads and writes are whole sectors
@@ -123,18 +130,16 @@ def _number(made: Contraction, names: Turned) -> Expression:
     odd = Expression("mul", "int64", (of_column("floormod", 2, in_eight), integer(4)))
     shift = Expression("add", "int64", (of_column("floordiv", 2, in_eight), odd))
     bits = Expression("cast", "uint32", (Expression("mul", "int64", (shift, integer(4))),))
-    masked = Expression("bitwise_and", "uint32", (Expression("shift_right", "uint32", (word, bits)), _word(15)))
+    masked = Expression(
+        "bitwise_and", "uint32", (Expression("shift_right", "uint32", (word, bits)), integer(15, "uint32"))
+    )
     zero = Expression("constant", "float16", (), float(names.of.zero.value or 0))
     codes = Expression("sub", "float16", (Expression("cast", "float16", (masked,)), zero))
     scale = Expression("load", "float16", (divided(k, "floordiv", names.group), column), names.scales)
     return Expression("mul", "float16", (codes, scale))
 
 
-def _word(value: int) -> Expression:
-    return Expression("constant", "uint32", (), value)
-
-
-_OWN_NAMES = (*OWN_NAMES, "swapped", "c", "s", "k")
+_OWN_NAMES = (*OWN_NAMES, "swapped")
 
 
 class _Turning(OfIntegers):
@@ -159,7 +164,7 @@ class _Turning(OfIntegers):
         functions = self._of_integers(factor)
         writer = text.writer()
         writer.symbols.update(self.symbols)
-        writer.line(f"let place = i32({number.removeprefix('(').removesuffix(')')});")
+        writer.line(f"let place = i32({bare(number)});")
         writer.line(f"let word = place % {beside} * {_BESIDE} + i32(number) % {_BESIDE};")
         writer.line(f"let eight = place / {beside} * {_BESIDE} + i32(number) / {_BESIDE};")
         if words % _BESIDE or eights % _BESIDE or "groups" in number:
